@@ -1,4 +1,4 @@
-"""Tiny histories of data, exhaustive search by the checks' own specifications, and what an engine must say."""
+"""Tiny histories of data: exhaustive search by a specification of the check, and what an engine must answer."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ _FACTS = replace(FACTS, keys=KEYS, lane="fuzz", store="", lock="")
 
 
 class Act(NamedTuple):
-    """One operation on one key; values are what a file would hold. UNSET: it holds none."""
+    """One operation on one key. Values are as a file holds them, UNSET if it holds none."""
 
     f: F
     outcome: str
@@ -36,12 +36,12 @@ Drawn = tuple[list[Act], bool]  # a history of one key, and whether exhaustive s
 
 
 def history_of(acts: Sequence[Act]) -> History:
-    """As a loader of foreign files makes it: in order of invocation, with values interned."""
+    """The history that a loader of foreign files makes: in order of invocation, with values interned."""
     return _history([(act, KEYS.index(act.key)) for act in acts], KEYS)
 
 
 def _history(acts: Sequence[tuple[Act, int]], keys: Sequence[str]) -> History:
-    """acts: each with the index of its key."""
+    """The acts as a history. acts: each with the index of its key."""
     values: dict[tuple[type, Hashable], int] = {}
 
     def number(value: Any) -> int:
@@ -62,12 +62,12 @@ def silent(read: Act, settings: Settings) -> bool:
 
 
 def drawn(acts: list[Act], initial: Hashable, step: Step) -> Drawn:
-    """With what exhaustive search says where operations that failed prove nothing."""
+    """The acts, and whether exhaustive search finds an order of them. Failed operations prove nothing."""
     return acts, linearizable([act for act in acts if act.outcome != "fail"], initial, step)
 
 
 class Kind(NamedTuple):
-    """Histories of one kind. name: their model's."""
+    """Histories of one kind. name: the name of their model."""
 
     name: str
     settings: Callable[[Random], Settings]
@@ -75,7 +75,7 @@ class Kind(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A history of one key, what exhaustive search says of it, and what it is judged by."""
+    """The settings to judge by, a history of one key, and whether exhaustive search finds an order of it."""
 
     settings: Settings
     acts: list[Act]
@@ -92,7 +92,7 @@ def _case(rng: Random, *, kind: Kind) -> Case:
 
 
 def _cases(cases: Sequence[Case], *, name: str) -> list[str]:
-    """What the engine says of each, as keys of one history, and what is said at last. Raises Disagreement."""
+    """The engine's word for each case, a key of one history. Those not valid are decided too. Raises Disagreement."""
     settings = cases[0].settings
     history = _history([(act, n) for n, case in enumerate(cases) for act in case.acts], names(len(cases)))
     words = judged(history, [(case.acts, case.truth) for case in cases], name, settings)
@@ -110,7 +110,7 @@ def _at_last(history: History, statement: Specification, case: Case) -> ModelRes
 
 
 def searched(rng: Random, *, kind: Kind) -> str:
-    """One history under a model without an engine: what is said of it, and its proof. Raises Disagreement."""
+    """Judges one history under a model without an engine, and verifies its proof. Raises Disagreement."""
     case = _case(rng, kind=kind)
     history, statement = history_of(case.acts), MODELS[kind.name]
     judgement = _at_last(history, statement, case)
@@ -124,7 +124,7 @@ def searched(rng: Random, *, kind: Kind) -> str:
 
 
 def judged(history: History, drawn: Sequence[tuple[object, bool]], name: str, settings: Settings) -> list[str]:
-    """The word for what the engine says of each key. drawn: its operations, and the truth. Raises Disagreement."""
+    """A word for the engine's answer on each key. drawn: the key's operations, and the truth. Raises Disagreement."""
     statement = MODELS[name]
     answer = there(statement.engine)(history, settings)
     model = there(statement.make(history, settings))
@@ -154,7 +154,7 @@ class Call(NamedTuple):
 
 
 def calls(rng: Random, most: int = 7) -> Iterator[Call]:
-    """Of one to so many operations, in the order of their effects; the calls of neighbours may be concurrent."""
+    """The calls of one to `most` operations, in the order of their effects. Calls of neighbours may be concurrent."""
     for place in range(rng.randint(1, most)):
         moment, spread = 3 * place + 4, rng.choice((0, 2, 4, 8))
         inv, ret = max(1, moment - rng.randint(0, spread)), moment + rng.randint(0, spread)
@@ -163,7 +163,7 @@ def calls(rng: Random, most: int = 7) -> Iterator[Call]:
 
 
 def disturbed(acts: list[Act], rng: Random) -> list[Act]:
-    """Some operations moved by an instant or three, and sometimes one left out."""
+    """The acts shuffled; mostly one of them is moved by up to 5, and sometimes one is left out."""
     if rng.random() < 0.7:
         n = rng.randrange(len(acts))
         inv = max(1, acts[n].inv + rng.randint(-5, 5))

@@ -1,4 +1,4 @@
-"""Many tiny histories judged as the keys of one: a call of an engine costs about the same for one as for hundreds."""
+"""Judges many tiny histories as keys of one: an engine's call costs about the same for one key as for hundreds."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -20,17 +20,17 @@ class Batched(Generic[Drawn]):
     """A check (`fuzz.Check`) that can judge many histories in one call."""
 
     draw: Callable[[Random], Drawn]
-    alike: Callable[[Drawn], Hashable]  # what those must have in common that are keys of one history
+    alike: Callable[[Drawn], Hashable]  # equal for those that may be keys of one history
     judge: Callable[[Sequence[Drawn]], list[str]]  # the word for each; raises Disagreement
-    most: int = 1_000  # more in one call would cost the engine more than they save
+    most: int = 1_000  # a call with more would cost more than it saves
 
     def __call__(self, rng: Random) -> str:
-        """One history alone: a batch of one, so that nothing else is drawn, compared or proven."""
+        """Judges one history alone, as a batch of one, so that it is drawn, compared and proven as in a batch."""
         (word,) = self.judge([self.draw(rng)])
         return word
 
     def together(self, rngs: Iterable[Random]) -> list[str]:
-        """The word for each, in no order."""
+        """The word for each history, in no particular order."""
         groups: dict[Hashable, list[Drawn]] = defaultdict(list)
         for rng in rngs:
             drawn = self.draw(rng)
@@ -50,12 +50,12 @@ def names(keys: int) -> tuple[str, ...]:
 
 @lru_cache
 def ended(outcome: str, refused: Reason) -> tuple[int, int]:
-    """An outcome and its reason, as rows have them. refused: why what failed did."""
+    """The outcome and the reason of a row. refused: the reason if the operation failed."""
     return int(Outcome[outcome.upper()]), int(refused if outcome == "fail" else Reason.NONE)
 
 
 def sorted_history(facts: Facts, rows: Sequence[tuple[Any, ...]]) -> tuple[History, list[int]]:
-    """A history of rows in the form of `DTYPE`, and where each of them stands in it."""
+    """A history of rows in the form of `DTYPE`, and the place of each row in it."""
     table = np.array(rows, DTYPE)
     places = np.empty(len(rows), np.int64)
     places[np.argsort(table["inv"], kind="stable")] = np.arange(len(rows))

@@ -10,11 +10,11 @@ from checkers.history.holds_and_lease_ends import Hold
 from checkers.row_format import NONE
 
 FOREVER = 10**6
-Step = Callable[[Any, Any], Iterable[Any]]  # of a state and an operation the states that may follow
+Step = Callable[[Any, Any], Iterable[Any]]  # the states that may follow a state and an operation
 
 
 def linearizable(ops: Sequence[Any], initial: Hashable, step: Step) -> bool:
-    """As `explained`, of operations that have `inv`, `ret` and `outcome` (ok, fail, info)."""
+    """As `explained`, for operations that have `inv`, `ret` and `outcome` (ok, fail, info)."""
     unknown = [op.outcome == "info" for op in ops]
     spans = [(op.inv, FOREVER if lost else op.ret) for op, lost in zip(ops, unknown, strict=True)]
     return explained(ops, spans, unknown, initial, step)
@@ -23,9 +23,8 @@ def linearizable(ops: Sequence[Any], initial: Hashable, step: Step) -> bool:
 def explained(
     ops: Sequence[Any], spans: Sequence[tuple[int, int]], unknown: Sequence[bool], initial: Hashable, step: Step
 ) -> bool:
-    """Whether some order respects real time and `step`, with unknown operations in it or left out: all are tried.
-
-    spans: invocations and returns, late for unknown ones. Sets of operations are bits of a number.
+    """Whether some order respects real time and `step`. Tries all orders, with each unknown operation in or out.
+    spans: invocations and returns, late for unknown operations. Sets of operations are bits of a number.
     """
     by_end = sorted(range(len(ops)), key=lambda n: spans[n][1])  # the likely ones first
     ends = [spans[n][1] for n in by_end]
@@ -107,7 +106,7 @@ def compare_owner(state: tuple[int, int, frozenset[int]], op: Op) -> Iterator[tu
 
 @dataclass(frozen=True)
 class Lease:
-    """A grant: window of its server instant, TTL, acknowledged renewals, release (inv, ret, or None)."""
+    """A grant: the window of its server instant, TTL, acknowledged renewals, release (inv, ret), or None."""
 
     start: int
     ret: int
@@ -124,13 +123,13 @@ def _instants(span: tuple[int, int], least: int) -> range:
 
 
 def ends(lease: Lease, kind: str = "grant") -> dict[int, int]:
-    """When it can have begun → its earliest end then."""
+    """Each instant at which the hold can have begun → its earliest end in that case."""
     found = {a: _earliest_end(lease, a, kind) for a in range(lease.start, lease.ret + 1)}
     return {a: end for a, end in found.items() if end is not None}
 
 
 def _earliest_end(lease: Lease, a: int, kind: str) -> int | None:
-    """Of a hold from `a` on, or None. What was acknowledged happened, renewals while it held; expiry may come late."""
+    """The earliest end of a hold from `a` on, or None. What was acknowledged happened, renewals while it held."""
     best: int | None = None
     limit = max([lease.ret, *(ret for _, ret in lease.renewals), lease.release[0] if lease.release else 0])
     releases: list[int | None] = [None]
@@ -153,13 +152,13 @@ def _earliest_end(lease: Lease, a: int, kind: str) -> int | None:
                 continue
             if kind == "touch" and lease.creation is not None and release is not None and certain:
                 expiry = max(expiry, release + lease.ttl)  # the session answered, so it lived, and was prolonged
-            end = max(held, expiry if release is None else min(release, expiry))
+            end = max(held, expiry if release is None else min(release, expiry))  # expiry may come late
             best = end if best is None else min(best, end)
     return best
 
 
 def told(leases: Sequence[Lease], kind: str = "grant") -> bool:
-    """Whether the holds can have followed one another, in some order (of tokens, where all have one)."""
+    """Whether the holds can have followed one another, in some order (that of their tokens, if all have right ones)."""
     orders: Any = permutations(range(len(leases)))
     if all(lease.token >= 0 for lease in leases) and tokens_ordered(leases):
         orders = [sorted(range(len(leases)), key=lambda n: leases[n].token)]
@@ -198,7 +197,7 @@ def schedulable(holds: Sequence[Hold]) -> bool:
 
 
 def comes_after(later: Lease, earlier: Lease, among: Sequence[Lease]) -> bool:
-    """Whether a grant certainly came after another: by token if those are right, by real time, or by their cores."""
+    """Whether `later` certainly came after `earlier`: by tokens if these are right, else by real time or by cores."""
     mixed = any(a.token == b.token or (a.token > b.token and a.ret < b.start) for a, b in permutations(among, 2))
     if all(lease.token >= 0 for lease in among) and not mixed:
         return later.token > earlier.token
@@ -209,7 +208,7 @@ def comes_after(later: Lease, earlier: Lease, among: Sequence[Lease]) -> bool:
 
 
 def _core(lease: Lease) -> tuple[int, int] | None:
-    """The time in which it certainly held, if it did."""
+    """The time in which the grant was certainly in force, or None."""
     possible = ends(lease)
     latest, end = max(possible, default=0), possible.get(lease.start, 0)
     return (latest, end) if end > latest else None

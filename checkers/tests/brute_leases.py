@@ -1,4 +1,4 @@
-"""What a lease service can do, tried out, with nothing of engine or verifier: every order and every instant."""
+"""Tries all that a lease service can do, in every order and at every instant, without code of engine or verifier."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,13 +49,13 @@ class Case:
 class State(NamedTuple):
     now: int
     holder: frozenset[tuple[int, int]]  # key, attempt
-    ends: frozenset[tuple[int, int]]  # of leases: an attempt, or a session with a minus
-    over: frozenset[int]  # sessions
-    tokens: frozenset[tuple[int, int]]  # of each key the last, where the case asks about them
+    ends: frozenset[tuple[int, int]]  # ends of leases: of an attempt, or of a session (negative)
+    over: frozenset[int]  # sessions that are over
+    tokens: frozenset[tuple[int, int]]  # the last token of each key, if the case asks about tokens
 
 
 class _Asked(NamedTuple):
-    """What stays the same while orders of a case are tried. sessions: of each attempt; shared: whether any is."""
+    """What stays the same while orders of a case are tried. sessions: by attempt; shared: whether there are any."""
 
     case: Case
     mode: str
@@ -66,7 +66,7 @@ class _Asked(NamedTuple):
 
 
 class _Move(NamedTuple):
-    """An act, as a bit in the set of those that are left. after: those that must not be left; latest: its instant."""
+    """An act, as a bit in the set of acts left. after: acts that must come before it; latest: its latest instant."""
 
     bit: int
     after: int
@@ -75,7 +75,7 @@ class _Move(NamedTuple):
 
 
 def possible(case: Case, mode: str, *, every_instant: bool = False) -> bool:
-    """Whether some order of events explains what this mode believes."""
+    """Whether some order of events explains the acts that this mode believes."""
     sessions: dict[int, int] = {}
     for act in case.acts:
         if act.f == "acquire":
@@ -101,7 +101,7 @@ def possible(case: Case, mode: str, *, every_instant: bool = False) -> bool:
 
 
 def _moves(case: Case, mode: str) -> tuple[list[_Move], int]:
-    """What this mode believes, and the set of what it cannot do without."""
+    """The acts that this mode believes, and the set of those that must have happened."""
     acts = [act for act in case.acts if _believed(act, case, mode)]
     needs = [_needed(act, mode) for act in acts]
     limit = max((moment for act in case.acts for moment in (act.inv, act.ret)), default=0) + case.length + 1
@@ -121,7 +121,7 @@ def _believed(act: Act, case: Case, mode: str) -> bool:
 
 
 def _holds(session: int, case: Case, mode: str) -> bool:
-    """Whether it certainly held something: of others it does not matter how long they lived."""
+    """Whether the session certainly held something. How long other sessions lived does not matter."""
     freed = {a.attempt for a in case.acts if a.f == "release" and a.outcome == "ok" and mode in ("unrefused", "full")}
     return any(
         a.f == "acquire" and a.session == session and (a.outcome == "ok" or a.attempt in freed) for a in case.acts
@@ -129,14 +129,14 @@ def _holds(session: int, case: Case, mode: str) -> bool:
 
 
 def _vain(act: Act, case: Case) -> bool:
-    """Whether the attempt was never certainly begun, so that nobody can have lost it."""
+    """Whether no acquire of the attempt was acknowledged, so that nobody can have lost its hold."""
     return act.f in ("renew", "release") and not any(
         a.f == "acquire" and a.outcome == "ok" and a.attempt == act.attempt for a in case.acts
     )
 
 
 def _early(act: Act, case: Case) -> bool:
-    """Whether its session's creation had not been answered yet, so that there may have been nothing to ask of."""
+    """Whether a keep-alive came before its session's creation was answered, when there may have been no session."""
     return act.f == "keep" and any(
         a.f == "open" and a.outcome == "ok" and a.session == act.session and act.inv < a.ret for a in case.acts
     )
@@ -147,7 +147,7 @@ def _needed(act: Act, mode: str) -> bool:
 
 
 def _first(one: Act, other: Act) -> bool:
-    """Whether one must come first by its client's own order: acquire before all else, creation before use."""
+    """Whether `one` must come first by its client's order: an acquire before all else, a creation before use."""
     if one is other:
         return False
     if one.f == "acquire" and other.f in ("renew", "release"):
@@ -163,7 +163,7 @@ def _happens(act: Act, state: State, asked: _Asked, latest: int) -> list[State]:
     if asked.every_instant:
         later = range(least + 1, latest + 1)
         return found + [after for t in later for after in _at(act, state, asked, t)]
-    # Only what has to wait (for a lease to end, for a hold to be given up) gains by coming later.
+    # An act gains by coming later only if it has to wait for a lease to end, or for a hold to be given up.
     waits = {moment for _, moment in state.ends if least < moment <= latest}
     waits.update(moment for moment in asked.asked.values() if least < moment <= latest)
     for t in sorted(waits):
@@ -179,7 +179,7 @@ def _at(act: Act, state: State, asked: _Asked, t: int) -> list[State]:
 
 
 def _endings(state: State, asked: _Asked) -> list[State]:
-    """What may have ended by now: any of what can end, so all sets of those."""
+    """The states in which any set of the holds and sessions that can end by now has ended."""
     now, holder, ends, over = state[:4]
     result = [state]
     sessions = asked.sessions
@@ -202,7 +202,7 @@ def _endings(state: State, asked: _Asked) -> list[State]:
 
 
 def _effect(act: Act, state: State, asked: _Asked) -> State | None:
-    """What follows, None if it cannot have happened here."""
+    """The state after the act, or None if the act cannot have happened here."""
     case, mode = asked.case, asked.mode
     f, t, refused = act.f, state.now, act.outcome == "fail"
     alive = act.session not in state.over

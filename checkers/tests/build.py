@@ -1,4 +1,4 @@
-"""Histories written by hand, a line an operation; and what is said of them, or in comparison with exhaustive search."""
+"""Histories written by hand, one operation a line; their verdicts; and the comparison with exhaustive search."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ EMPTY = dict.fromkeys((name for name, _ in FIELDS), 0) | dict.fromkeys(("token",
 
 
 def cases(names: str, *rows: tuple[Any, ...]) -> pytest.MarkDecorator:
-    """A test for each row, which may begin with the name of the case."""
+    """A test for each row. A row may begin with the name of its case."""
     asked = names.split(", ")
     ids = [row[0] if len(row) > len(asked) else None for row in rows]
     return pytest.mark.parametrize(asked, [row[-len(asked) :] for row in rows], ids=ids)
 
 
 def there(value: T | None) -> T:
-    """What may be missing elsewhere, and not here."""
+    """The value, which must not be None."""
     assert value is not None
     return value
 
@@ -51,7 +51,7 @@ class Book:
         self.faults: list[FaultInterval] = []
 
     def add(self, f: F, inv: int, ret: int = 0, outcome: Outcome = OK, *, given_up: int = 0, **more: int) -> Book:
-        """more: of other columns. given_up: when it was, where there was no answer."""
+        """more: the values of other columns. given_up: when an unanswered operation was given up."""
         row = {**EMPTY, "inv": inv, "ret": given_up if outcome == INFO else ret, "f": f, "outcome": outcome, **more}
         assert len(row) == len(EMPTY), f"no columns: {row.keys() - EMPTY.keys()}"
         self.rows.append(tuple(row.values()))
@@ -86,7 +86,7 @@ class Book:
         return self
 
     def then(self, **facts: Any) -> Book:
-        """A copy with other facts, to go on with."""
+        """A copy with other facts, to which a test can add operations."""
         book = Book()
         book.facts, book.rows, book.faults = replace(self.facts, **facts), [*self.rows], [*self.faults]
         return book
@@ -96,32 +96,32 @@ class Book:
 
 
 class Disagreement(AssertionError):
-    """The checker and exhaustive search differ; the text has the history."""
+    """The checker and exhaustive search differ. The text contains the history."""
 
 
 def compare(valid: bool | None, truth: bool, what: object) -> str:
-    """The word for an agreement."""
+    """The verdict, as a word, on which checker and exhaustive search agree. Raises Disagreement if they differ."""
     if valid is not truth:
         raise Disagreement(f"checker says {valid}, exhaustive search {truth}:\n{what}")
     return "valid" if truth else "invalid"
 
 
 def sound(valid: bool | None, truth: bool, what: object) -> str:
-    """As `compare`, of a checker that need not see everything: what it calls invalid must be so."""
+    """As `compare`, for a checker that may miss violations; what it does not call valid must be invalid."""
     if truth and not valid:
         raise Disagreement(f"a false alarm:\n{what}")
     return f"{'valid' if truth else 'invalid'}, {'seen' if valid is truth else 'missed'}"
 
 
 def counted(result: CheckResult, truth: int, what: object) -> str:
-    """As `compare`, where so many violations must be reported, and nothing else."""
+    """As `compare`; the checker must report exactly `truth` violations."""
     if len(result.violations) != truth:
         raise Disagreement(f"{len(result.violations)} violations reported, {truth} exist:\n{what}")
     return compare(result.valid, not truth, what)
 
 
 def result_on(book: Book, name: str) -> CheckResult:
-    """Of a property; its violations must be fit to be told."""
+    """The result of one property. Asserts that its violations have stories, and rows of the history."""
     history = book.history()
     (result,) = check(history, [name])
     for violation in result.violations:
@@ -136,7 +136,7 @@ VIOLATED, DOCUMENTED = {"word": Verdict.VIOLATED}, {"word": Verdict.WEAKNESS_SHO
 
 
 def known(of: str | Gauge, *rows: tuple[str, Book | MeasuredHistory, Mapping[str, object]]) -> Callable[..., None]:
-    """A test for each row (the name of the case, a history, what is expected): what a property or a measure says."""
+    """A test of a property or a measure for each row: the name of the case, a history, and the expected answers."""
 
     @cases("subject, expected", *rows)
     def test(subject: Book | MeasuredHistory, expected: Mapping[str, object]) -> None:
@@ -156,10 +156,10 @@ def measured(book: Book) -> MeasuredHistory:
 
 
 def answers(name: str, book: Book, expected: Mapping[str, Any]) -> dict[str, object]:
-    """What a property says of a book, by these names: a counter, or a field of `CheckResult`; the ``word`` of the
-    verdict that it comes to; of all violations their ``kinds`` and ``moments``; of the only one a field of `Violation`,
-    the ``owners`` of its grants, the invocations of its rows (``sent``), and its story, or where all its expected parts
-    stand there, these (``told``).
+    """What a property says of a book, by the names in `expected`: a counter, or a field of `CheckResult`; the ``word``
+    of the verdict; the ``kinds`` and ``moments`` of all violations. If there is only one violation also: a field of it;
+    the ``owners`` of its grants; the invocations of its rows (``sent``); and as ``told`` its story, or the expected
+    parts if the story has all of them.
     """
     history, result = book.history(), result_on(book, name)
     found: dict[str, object] = {**result.counters}
@@ -178,7 +178,7 @@ def answers(name: str, book: Book, expected: Mapping[str, Any]) -> dict[str, obj
 
 
 def replayed(history: History, answer: EngineAnswer, model: Model) -> None:
-    """Raises Disagreement unless each valid key's order has all that must be in it, and respects time and the model."""
+    """Raises Disagreement unless each valid key's order has all rows that it must, and respects time and the model."""
     invalid = {conflict.key for conflict in answer.conflicts}
     open_keys = invalid | answer.undecided.keys()
     operations = list(Operations(Source(history), np.arange(len(history))))

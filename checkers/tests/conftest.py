@@ -1,4 +1,4 @@
-"""What a check may cost by the clock is for people who wait: here no answer depends on how long the machine takes."""
+"""Limits on the time of a check are for people who wait. In tests, no answer depends on the speed of the machine."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What clients experience, judged moment by moment on random tiny histories, with nothing that checkers have."""
+"""What clients experience, judged moment by moment on random tiny histories, without the methods of the checkers."""
 
 import math
 from dataclasses import replace
@@ -14,7 +14,7 @@ from checkers.tests.build import FAIL, INFO, OK, Book, Disagreement, compare, co
 
 
 def belief(rng: Random) -> str:
-    """Every moment of a belief: had another got it, or could its lease have ended, and the bound passed since?"""
+    """Each moment of a belief: was another granted the lock, or could the lease end, more than the bound before it?"""
     bound = rng.randint(0, 3)
     grants, book = _grants(rng, {"honest-belief": bound})
     ends, told = [], []
@@ -33,14 +33,14 @@ def belief(rng: Random) -> str:
     truth = 0
     for grant, end, said in zip(grants, ends, told, strict=True):
         others = [later.ret for later in grants if brute.comes_after(later, grant, grants)]
-        if said:  # of who said nothing more nobody knows it
+        if said:  # else nobody knows how long the client believed
             others.append(max([grant.start, *(inv for inv, _ in grant.renewals)]) + grant.ttl)
         truth += any(moment - bound > least for moment in range(grant.ret + 1, end + 1) for least in others)
     return counted(result_on(book, "honest-belief"), truth, book.rows)
 
 
 def owner_release(rng: Random) -> str:
-    """Every release that was acknowledged, against everybody who came later."""
+    """Compares each acknowledged release with all grants that came later."""
     grants, book = _grants(rng, {})
     for place, grant in enumerate(grants):
         if not grant.release:
@@ -58,7 +58,7 @@ def owner_release(rng: Random) -> str:
 
 
 def renewal(rng: Random) -> str:
-    """Every renewal, acknowledged against who came later, and every refusal against all instants of what was before."""
+    """Compares each acknowledged renewal with later grants, and each refusal with all instants of what came before."""
     made = [replace(lease, release=None) for lease in generate.leases(rng, "grant")]
     book = generate.lease_book(made, "grant", Random(0.0))
     truth = sum(
@@ -70,7 +70,7 @@ def renewal(rng: Random) -> str:
         for _ in range(rng.choice((0, 1, 1, 2))):
             inv, ret = generate.call(rng, grant.ret, grant.ret + 9, 2)
             if any(span[0] < ret and inv < span[1] for span in grant.renewals):
-                continue  # of what overlaps nobody can say which came first
+                continue  # nobody can say which of two overlapping requests came first
             book.renew(inv, ret, owner, FAIL, reason=Reason.NOT_OWNER)
             truth += not _can_be_over(grant, inv, ret)
         if rng.random() < 0.3:
@@ -81,14 +81,14 @@ def renewal(rng: Random) -> str:
 
 
 def _can_be_over(grant: Lease, inv: int, ret: int) -> bool:
-    """Whether the lease may be over at some instant of a refusal, tried for all instants of what came before it."""
+    """Whether the lease may be over at some instant of a refusal. Tries all instants of what came before it."""
     before = [span for span in grant.renewals if span[1] <= inv]
     instants = [range(grant.start, grant.ret + 1), *(range(span[0], span[1] + 1) for span in before)]
     return any(moment >= max(chosen) + grant.ttl for chosen in product(*instants) for moment in range(inv, ret + 1))
 
 
 def crash_release(rng: Random) -> str:
-    """Every tick from when the lock should be free: did anybody wait, or hold beside the dead, and did all run?"""
+    """Each tick since the lock should be free: did somebody wait, did readers hold beside the dead one, did all run?"""
     bound, ttl = rng.randint(1, 6), rng.randint(1, 6)
     bounds, lease = {"crash-release": bound, "recovery": 2}, rng.choice(("grant", "touch"))
     book = Book(keys=("a",), bounds=bounds, fault_names=("kill-holder",), ttl=ttl, lease=lease)
@@ -151,13 +151,13 @@ def crash_release(rng: Random) -> str:
     for_certain = sum(tick < doubt for tick in waited)
     passed_on = granted == stop and len(waited) <= bound
     over = ttl == 1 and not any(row[12] == F.RENEW and row[5] == 1 and row[13] == OK for row in book.rows)
-    counts = granted > struck and not (hung and resumed <= free) and not over  # when its own answer arrived
+    counts = granted > struck and not (hung and resumed <= free) and not over  # over: when its own answer came
     kept = for_certain > bound or (for_certain > 0 and secured > free + bound and not passed_on)
     return counted(result_on(book, "crash-release"), int(counts and kept), (book.rows, book.faults))
 
 
 def hand_over(rng: Random) -> str:
-    """Every tick after every release: was nobody inside, did somebody wait, did all run, and was it quiet?"""
+    """Each tick after each release: was nobody inside, did somebody wait, did all run, and was there no fault?"""
     bound, ttl = rng.randint(1, 6), rng.randint(1, 4)
     struck = rng.random() < 0.4
     book = Book(keys=("a",), bounds={"hand-over": bound, "recovery": 2}, ttl=ttl, lease="grant", fault_names=("f",))
@@ -198,7 +198,7 @@ def hand_over(rng: Random) -> str:
             elif not reader:
                 writers.append((inv, ret))
             holds.append((ret, max(over, ret), freed))
-    for ret, place in readers:  # it stands beside others until one that excludes it is certainly inside
+    for ret, place in readers:  # a reader may stay until a writer, which excludes it, is certainly inside
         holds[place] = ret, min((granted for sent, granted in writers if sent > ret), default=FOREVER), FOREVER
     stalled = [(inv, inv + rng.randint(0, 5)) for inv in rng.choice(((), (), (rng.randint(1, 40),)))]
     for inv, ret in stalled:
@@ -231,7 +231,7 @@ def hand_over(rng: Random) -> str:
 
 
 class KeepAlive(NamedTuple):
-    """A request to prolong a lease (`session`: a session's), and whether it was answered."""
+    """A request to prolong a lease (of a session if `session`), and whether it was answered."""
 
     inv: int
     ret: int
@@ -240,7 +240,7 @@ class KeepAlive(NamedTuple):
 
 
 def _keep_alives(book: Book, rng: Random) -> list[KeepAlive]:
-    """Of one worker, one after another. Of one who was killed meanwhile nobody knows anything."""
+    """Requests of one worker, one after another. A request during which the worker was killed is left out."""
     asked: list[KeepAlive] = []
     at = rng.randint(1, 30)
     for _ in range(rng.choice((0, 0, 1, 4))):
@@ -257,7 +257,7 @@ def _keep_alives(book: Book, rng: Random) -> list[KeepAlive]:
 
 
 def _silent(asked: list[KeepAlive], tick: int, ttl: int) -> bool:
-    """Whether one is under way, or those of a session that ended last were not answered: until one is, or for a TTL."""
+    """Whether a request is under way, or a session's last requests had no answer: until one has, else for a TTL."""
     if any(request.inv <= tick < request.ret for request in asked):
         return True
     of_session = [request for request in asked if request.session]
@@ -268,7 +268,7 @@ def _silent(asked: list[KeepAlive], tick: int, ttl: int) -> bool:
 
 
 def _lost(asked: list[KeepAlive], ttl: int) -> list[tuple[int, int]]:
-    """From each first one of a session that was not answered to the next one that was, else for a TTL."""
+    """Spans from each first unanswered request of a session to the next answer, else for a TTL after its return."""
     of_session = [request for request in asked if request.session]
     lost = []
     for place, request in enumerate(of_session):
@@ -279,7 +279,7 @@ def _lost(asked: list[KeepAlive], ttl: int) -> list[tuple[int, int]]:
 
 
 def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:
-    """A reader renews, or releases, or does nothing more; up to when it may have held."""
+    """A reader renews, or releases, or does nothing more. Returns until when it may have held the lock."""
     at = ret + rng.randint(0, 6)
     deed, outcome = rng.choice((book.renew, book.release)), rng.choice((OK, FAIL, INFO))
     if rng.random() < 0.3:
@@ -291,7 +291,7 @@ def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:
 
 
 def calls(rng: Random) -> str:
-    """Every tick of every call in which its worker ran."""
+    """Counts the ticks of each call in which its worker ran."""
     margin, patience, workers = rng.randint(0, 8), rng.randint(1, 8), 2
     book = Book(keys=("a",), bounds={"fail-fast": margin}, patience=patience, workers=workers)
     lapses: list[tuple[int, int, int]] = []
@@ -317,7 +317,7 @@ def calls(rng: Random) -> str:
 
 
 class Request(NamedTuple):
-    """An acquire; `ret` is infinite where it never returned, `left` 0 where nothing was granted."""
+    """An acquire. `ret` is infinite if it never returned; `left` (its release) is 0 if nothing was granted."""
 
     inv: int
     ret: float
@@ -326,7 +326,7 @@ class Request(NamedTuple):
 
 
 def recovery(rng: Random) -> str:
-    """One key after one heal: holders from before it, readers, several permits, requests that end in every way."""
+    """One key after one heal, with holders from before it, readers, several permits, and requests of every outcome."""
     healed, bound = rng.randint(4, 12), rng.randint(2, 10)
     book = Book(keys=("a",), bounds={"recovery": bound}, fault_names=("cut",), permits=rng.choice((1, 1, 2)))
     book.fault("cut", 2, healed)
@@ -353,7 +353,7 @@ def recovery(rng: Random) -> str:
         stalled.update(range(begun, ended))
     book.facts = replace(book.facts, silences=tuple(sorted(silences)))
     if rng.random() < 0.5:
-        book.final(finish + 20, finish + 21, -1)  # of which no worker knows
+        book.final(finish + 20, finish + 21, -1)  # no worker knows of this read
     missed, judged = _truth(sorted(requests), healed, bound, finish, stalled)
     result = result_on(book, "recovery")
     if [violation.at for violation in result.violations] != missed or result.counters[ASKED] != judged:

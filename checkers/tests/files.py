@@ -1,4 +1,4 @@
-"""Files from elsewhere, written for tests."""
+"""Foreign files, written and loaded for tests."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -36,12 +36,11 @@ def edn_text(value: Any) -> str:
 
 
 def edn(events: Iterable[Event]) -> str:
-    """One map a line."""
     return "".join(edn_text({Word(key): _word(key, value) for key, value in event.items()}) + "\n" for event in events)
 
 
 def text(events: Iterable[Event]) -> str:
-    """As Jepsen's ``history.txt``."""
+    """The events as Jepsen's ``history.txt`` has them."""
     lines = []
     for event in events:
         words = [edn_text(_word(key, event.get(key))) for key in ("process", "type", "f", "value")]
@@ -58,7 +57,7 @@ def event(process: Any, type_: str, f: str, value: Any = None, **more: Any) -> d
 
 
 def told(text: str) -> list[Event]:
-    """Events from ``process type f value name=value ...``, apart by semicolons; what is no JSON is a string."""
+    """Events from ``process type f value name=value ...``, split by semicolons. A word that is no JSON is a string."""
     result: list[Event] = []
     for words in (part.split() for part in text.split(";")):
         more = {name: _read(value) for name, _, value in (word.partition("=") for word in words[3:] if "=" in word)}

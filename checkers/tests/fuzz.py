@@ -1,8 +1,8 @@
-"""Checkers and engines against exhaustive search on random tiny histories, or: ``make fuzz``.
+"""Compares checkers and engines with exhaustive search on random tiny histories (``make fuzz``).
 
 python -m checkers.tests.fuzz --count 1000000 --seed 1 --jobs 2 [--check NAME]
-python -m checkers.tests.fuzz --check NAME --history 1/4711    one of them again: what a disagreement names
-python -m checkers.tests.fuzz --check NAME --history 1/40-47   these as keys of one, where none disagrees alone
+python -m checkers.tests.fuzz --check NAME --history 1/4711    one history again, as a disagreement names it
+python -m checkers.tests.fuzz --check NAME --history 1/40-47   these as keys of one history, if none disagrees alone
 """
 
 import argparse
@@ -23,16 +23,16 @@ from checkers.tests.batches import Batched
 from checkers.tests.build import Disagreement
 
 Check = Callable[[Random], str]
-"""Makes a history, judges it in both ways: "valid" or "invalid", maybe with more behind a comma; or Disagreement."""
+"""Makes a history and judges it in both ways: "valid" or "invalid", maybe more after a comma. Or Disagreement."""
 
 BATCH: Final = 5_000  # histories that a process makes at a time, and that are judged together
-ALONE: Final = 32  # of so many histories one is judged alone too
-PLAIN: Final = 10_000  # the first go through plain kernels: for so few, compiling would take longer than all else
-COMPILED: Final = 8  # of so many batches after them, all but one go through compiled kernels, as large histories do
+ALONE: Final = 32  # one of so many histories is also judged alone
+PLAIN: Final = 10_000  # so many first histories go through plain kernels: compiling would take longer than all else
+COMPILED: Final = 8  # after these, all but one of so many batches use compiled kernels, as large histories do
 
 
 def _merged() -> dict[str, Check]:
-    """What all modules ``fuzz_*`` beside this one call `CHECKS`."""
+    """The `CHECKS` of all modules ``fuzz_*`` in this folder."""
     checks: dict[str, Check] = {}
     for module in pkgutil.iter_modules(tests.__path__):
         if module.name.startswith("fuzz_"):
@@ -47,7 +47,7 @@ CHECKS: Final[Mapping[str, Check]] = _merged()
 
 
 def run(name: str, count: int, seed: int, first: int = 0) -> Counter[str]:
-    """How often each word came. Raises Disagreement, which names the one history."""
+    """How often each word came. Raises Disagreement, which names the history."""
     seen: Counter[str] = Counter()
     together = isinstance(CHECKS[name], Batched)
     for begin, size in _batches(count):
@@ -63,7 +63,7 @@ def run(name: str, count: int, seed: int, first: int = 0) -> Counter[str]:
 
 
 def one(name: str, history: str) -> str:
-    """The word for one history, or those for a range together. Raises Disagreement, also where an engine fell over."""
+    """The word for one history, or those for a range together. Raises Disagreement, also if an engine falls over."""
     seed, _, numbers = history.rpartition("/")
     first, _, last = numbers.partition("-")
     try:
@@ -84,7 +84,7 @@ def _together(name: str, seed: int | str, numbers: range) -> list[str]:
 
 
 def _batch(name: str, seed: int, numbers: range) -> list[str]:
-    """The words for histories together. Raises Disagreement: of one that disagrees alone too, if there is any."""
+    """The words for histories judged together. Raises Disagreement, for one history if one disagrees alone too."""
     try:
         return _together(name, seed, numbers)
     except Exception as error:
@@ -132,7 +132,7 @@ def main() -> int:
 
 
 def _parallel(pool: ProcessPoolExecutor, name: str, count: int, seed: int) -> Counter[str]:
-    """Raises Disagreement, of the first history that is known to disagree."""
+    """How often each word came in all processes. Raises the first Disagreement that a process reports."""
     parts: list[Future[Counter[str]]] = [pool.submit(run, name, size, seed, first) for first, size in _batches(count)]
     seen: Counter[str] = Counter()
     try:

@@ -1,4 +1,4 @@
-"""Registers, several at once, maps with append, sets, counters and identities, against exhaustive search."""
+"""Compares registers (one or several), maps with append, sets, counters and identities with exhaustive search."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from checkers.tests.acts import Act, Drawn, Kind, batched, calls, disturbed, dra
 from checkers.tests.brute import linearizable
 from checkers.tests.build import Disagreement
 
-READ: Final = F.READ  # names of the module are found sooner than members of an enumeration
+READ: Final = F.READ  # a name of the module is looked up faster than a member of an enumeration
 WRITE: Final = F.WRITE
 CAS: Final = F.CAS
 
@@ -30,7 +30,7 @@ def register_step(state: Hashable, act: Act, *, settings: Settings) -> tuple[Has
 
 
 def register_acts(rng: Random, *, swaps: bool, initial: Hashable) -> list[Act]:
-    """A register that works, with answers that come late or never; then one answer may be disturbed."""
+    """A register that works, with answers that come late or never. Then one operation may be disturbed."""
     acts: list[Act] = []
     state, past = initial, [initial]
     pool = rng.choice((0, 0, 0, 2, 3))
@@ -76,7 +76,7 @@ Written = frozenset[tuple[str, Any]]
 
 
 def many_step(state: Written, act: Act, *, settings: Settings) -> Iterator[Written]:
-    """State: what was written. A single read or write is a transaction of one."""
+    """State: the written values. A single read or write is a transaction with one part."""
     values = dict(state)
     parts = act.value if act.f == F.TRANSACT else (({F.READ: "r", F.WRITE: "w"}[act.f], act.key, act.value),)
     for kind, key, value in parts:
@@ -114,7 +114,7 @@ def many(rng: Random, settings: Settings) -> Drawn:
 
 
 def kv_step(state: Any, act: Act, *, lists: bool, settings: Settings) -> Iterator[Any]:
-    """State: the value; nothing at all is the empty string, or the empty tuple."""
+    """State: the value. If nothing was written, it is the empty string, or the empty tuple for lists."""
     nothing: Any = () if lists else ""
     value = nothing if act.value in (None, "", ()) else act.value
     if act.f == F.WRITE:
@@ -128,7 +128,7 @@ def kv_step(state: Any, act: Act, *, lists: bool, settings: Settings) -> Iterato
 
 
 def kv_acts(rng: Random, *, lists: bool) -> list[Act]:
-    """Appends mostly; some histories write too, or append the same twice."""
+    """Mostly appends. Some histories write too, or append the same value twice."""
     acts: list[Act] = []
     state: Any = () if lists else ""
     writes = rng.random() < 0.25
@@ -165,7 +165,7 @@ def set_step(state: frozenset[Hashable], act: Act, *, settings: Settings) -> Ite
 
 
 def set_acts(rng: Random, initial: Sequence[Hashable]) -> list[Act]:
-    """Additions, some of one element twice, and reads of the whole."""
+    """Additions, some of the same element twice, and reads of the whole set."""
     acts: list[Act] = []
     state = list(initial)
     for place, inv, ret, outcome, happens in calls(rng):
@@ -226,7 +226,7 @@ def identities(rng: Random, _settings: Settings) -> Drawn:
 
 
 def fully(rng: Random) -> str:
-    """What became of the elements of a set, by the definitions in words."""
+    """Judges what became of the elements of a set, by the definitions in words."""
     acts = set_acts(rng, ())
     settings = drawn_settings(rng)
     adds = [a for a in acts if a.f == F.ADD and a.outcome != "fail"]

@@ -1,4 +1,4 @@
-"""The engine for fenced stores against exhaustive search: verdicts, orders and contradictions."""
+"""Compares the engine for fenced stores with exhaustive search: verdicts, orders and contradictions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ State = tuple[int, int]
 
 
 def crowded(rng: Random, mode: str) -> list[Op]:
-    """Many accesses at once under two or three tokens, one of them refused, values that mostly fit."""
+    """Many concurrent accesses under two or three tokens, mostly one of them refused, with values that mostly fit."""
     ops: list[Op] = []
     span = rng.choice((4, 7, 10))
     for n in range(rng.randint(3, 6)):
@@ -50,7 +50,7 @@ def crowded(rng: Random, mode: str) -> list[Op]:
 
 
 def handed_over(rng: Random) -> list[Op]:
-    """Holders one after another that read and write in turn, and mostly do right; late ones are refused or lost."""
+    """Holders that read and write one after another, mostly rightly. Late accesses are refused or get no answer."""
     ops: list[Op] = []
     clock, value, highest = 1, NONE, BELOW
     for n in range(rng.randint(2, 7)):
@@ -74,7 +74,7 @@ def handed_over(rng: Random) -> list[Op]:
 
 
 def disturbed(rng: Random, ops: list[Op], mode: str) -> list[Op]:
-    """Now and then with values that repeat, reads without a token, and the initial value written."""
+    """The accesses, now and then with repeated values, reads without a token, or writes of the initial value."""
     luck = rng.random()
     if luck < 0.12:
         ops = [op._replace(value=op.value % 2 if op.value >= 0 else op.value) for op in ops]
@@ -107,7 +107,7 @@ def accesses(rng: Random, mode: str) -> list[Op]:
 
 
 class Told(NamedTuple):
-    """Lanes as rows of `history.DTYPE`, keyed by their numbers, and what each tells. scale: of values and of tokens."""
+    """Lanes as rows of `history.DTYPE`, keyed by their numbers; the access of each row. scale: of values, of tokens."""
 
     lanes: list[list[Op]]
     rows: list[tuple[Any, ...]]
@@ -137,7 +137,7 @@ def told(lanes: list[list[Op]], rng: Random) -> Told:
 
 
 class Shop(NamedTuple):
-    """One to three keys, and the first of them as it is told in another form."""
+    """One to three keys, and the first of them in another form."""
 
     told: Told
     other: Told | None
@@ -155,7 +155,7 @@ def shop(rng: Random, *, mode: str) -> Shop:
 
 
 class Judged:
-    """Some as the keys of one history, through the engine. first: key of each; rows: of each key row → operation."""
+    """Judges `some` as keys of one history. first: the first key of each; rows: for each key, row → operation."""
 
     def __init__(self, some: Sequence[Told], mode: str) -> None:
         self.mode = mode
@@ -187,7 +187,7 @@ class Judged:
         return compare(not conflicts, truth, (key, self.rows[key], conflicts))
 
     def refuted(self, key: int) -> None:
-        """What contradicts itself does so alone, with what `needs` says it cannot do without."""
+        """Raises Disagreement unless each conflict contradicts itself alone, with the rows that `needs` adds."""
         ops, peers = self.rows[key], self._by_key[key]
         by_row = {operation.row: operation for operation in peers}
         for conflict in self.conflicts.get(key, []):
@@ -219,7 +219,7 @@ def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
         words.append(mine[0])
     others = [one.other for one in shops if one.other is not None]
     if others:
-        # What makes no difference to the rules must make none to the verdict, though the engine goes another way.
+        # The other form is the same to the rules, so the verdict must be the same, though the engine goes another way.
         again = Judged(others, mode)
         for key, truth in enumerate(truths):
             if key not in again.answer.undecided:
@@ -229,7 +229,7 @@ def stores(shops: Sequence[Shop], *, mode: str) -> list[str]:
 
 
 def _unclear(lane: Sequence[Op], mode: str) -> bool:
-    """Whether the engine may leave it to the search."""
+    """Whether the engine may leave the lane to the search."""
     if any(not op.write and op.token == NONE for op in lane) and mode.startswith("fence-reads"):
         return True
     written = [op.value for op in lane if op.write and op.outcome != "fail"]

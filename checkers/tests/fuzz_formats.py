@@ -1,4 +1,4 @@
-"""Histories written down and read again, and good files damaged: read as they were meant, or refused in one line."""
+"""Written histories are read as they were meant. Damaged files are refused in one line, or are still histories."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -28,7 +28,7 @@ LETTERS: Final = "ab0 \"'\\:;#{}[],\t\n\r\x00\x1b\x85\u00e9\u2028\U0001f600"
 
 
 def _value(rng: Random) -> Any:
-    """One that begins as keywords and tags of EDN do is spelled out when it is read, so none does."""
+    """A value. No text begins as EDN's keywords and tags do, since the reader would spell out such a text."""
     text = rng.choice("a0 {[;,\u00e9") + "".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 2)))
     return rng.choice((*_VALUES, text, [text]))
 
@@ -42,7 +42,7 @@ def some_events(rng: Random, *, timed: bool) -> list[dict[str, Any]]:
             one = {**pending.pop(process), "type": rng.choice(("ok", "fail", "info"))}
             if one["f"] == "read" and one["type"] == "ok":
                 one["value"] = _value(rng)
-            elif rng.random() < 0.3:  # before the rest of the event
+            elif rng.random() < 0.3:  # these fields stand before the rest
                 one = {"error": rng.choice(("late", ["x", "y, :f 3"])), "note": time, **one}
         else:
             f = rng.choice(list(KINDS))

@@ -1,4 +1,4 @@
-"""Leases against exhaustive search: all modes, blame, shared sessions, and the proofs of both verdicts."""
+"""Compares leases with exhaustive search: all modes, blame, shared sessions, and the proofs of both verdicts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ KINDS: Final = {
     "acquire": int(F.ACQUIRE), "renew": int(F.RENEW), "release": int(F.RELEASE), "believe": int(F.BELIEF),
     "open": int(F.SESSION_OPEN), "keep": int(F.KEEP_ALIVE), "close": int(F.SESSION_CLOSE),
 }  # fmt: skip
-APART: Final = 128  # more attempts, and sessions, than a history has; the strange one is 99
+APART: Final = 128  # more attempts, and sessions, than a history has; attempt 99 never asked
 
 
 def single(rng: Random) -> Case:
@@ -142,7 +142,7 @@ def _nudged(acts: list[Act], rng: Random) -> list[Act]:
 
 
 def _case(acts: list[Act], kind: str, length: int) -> Case:
-    """With what no client does left out, where that is not what is tested."""
+    """The acts as a case. Acts for which a client waits for an answer are moved behind it; some do not wait."""
     acquired = {act.attempt: act for act in acts if act.f == "acquire"}
     opened = {act.session: act for act in acts if act.f == "open"}
     fine = []
@@ -161,7 +161,7 @@ def _case(acts: list[Act], kind: str, length: int) -> Case:
 
 
 def _by_token(case: Case) -> bool:
-    """Whether the tokens of all grants tell their order."""
+    """Whether the tokens of all grants give their order."""
     released = {act.attempt for act in case.acts if act.f == "release" and act.outcome == "ok"}
     grants = [a for a in case.acts if a.f == "acquire" and (a.outcome == "ok" or a.attempt in released)]
     known = {act.attempt for act in grants}
@@ -172,7 +172,7 @@ def _by_token(case: Case) -> bool:
 
 
 def history_of(case: Case, owners: dict[int, int] | None = None) -> History:
-    """The same as a history; rows are in the order of acts."""
+    """The case as a history, with rows in the order of its acts."""
     keys = max((act.key for act in case.acts), default=0) + 1
     book = Book(keys=tuple("abcdef"[:keys]), lease=case.kind, ttl=case.length)
     book.rows += rows_of(case, 0, 0, owners)
@@ -180,7 +180,7 @@ def history_of(case: Case, owners: dict[int, int] | None = None) -> History:
 
 
 def rows_of(case: Case, key: int, apart: int, owners: dict[int, int] | None = None) -> Iterator[tuple[Any, ...]]:
-    """In the form of `history.DTYPE`. key: the first; apart: what is added to all owners and sessions."""
+    """The rows in the form of `history.DTYPE`. key: the first key; apart: a number added to all owners and sessions."""
     for act in case.acts:
         owner = 0 if act.f in ("open", "keep", "close") else (owners or {}).get(act.attempt, act.attempt) + apart
         session = act.session + apart if act.session else 0
@@ -205,9 +205,9 @@ def in_mode(history: History, mode: str) -> EngineAnswer:
 
 
 def in_one_mode(some: Sequence[Case], *, name: str) -> list[str]:
-    """Each with keys, owners and sessions of its own in one history, judged in one mode."""
+    """Judges the cases in one mode, as one history in which each case has its own keys, owners and sessions."""
     rows: list[tuple[Any, ...]] = []
-    mine: list[int] = []  # key → which of them
+    mine: list[int] = []  # key → the number of its case
     for n, case in enumerate(some):
         rows += rows_of(case, len(mine), APART * n)
         mine += [n] * (max((act.key for act in case.acts), default=0) + 1)
@@ -222,13 +222,13 @@ def in_one_mode(some: Sequence[Case], *, name: str) -> list[str]:
 
 
 def _one_mode(kind: str, name: str) -> Batched[Case]:
-    most = 1_000 if kind == "grant" else 60  # what is in doubt is looked at beside the sessions of all keys
+    most = 1_000 if kind == "grant" else 60  # a key in doubt is judged together with the sessions of all keys
     judge = partial(in_one_mode, name=name)
     return Batched(partial(asked, kind=kind), lambda case: (case.kind, case.length), judge, most)
 
 
 def blame(rng: Random, *, kind: str) -> str:
-    """The verdict, whom it blames, and its proof; the first mode that is impossible is to blame."""
+    """Compares the verdict, its blame and its proof. The first impossible mode is to blame."""
     case = asked(rng, kind=kind)
     history = history_of(case)
     answer = lease(history, SETTINGS)
@@ -262,7 +262,7 @@ def blame(rng: Random, *, kind: str) -> str:
 
 
 def _none_to_spare(case: Case, acts: tuple[Act, ...]) -> None:
-    """An attempt goes with all that belongs to it, a release or closing that may have happened with what it ended."""
+    """Raises Disagreement if an attempt with its acts, or an act that can have ended nothing, can be spared."""
     for act in acts:
         if act.f == "acquire":
             rest = tuple(other for other in acts if other.attempt != act.attempt)
@@ -275,14 +275,14 @@ def _none_to_spare(case: Case, acts: tuple[Act, ...]) -> None:
 
 
 def across_keys(rng: Random, *, kind: str) -> str:
-    """The property that clients rely on, on shared sessions: never a false alarm."""
+    """The property that clients rely on, on shared sessions. It must never raise a false alarm."""
     case = shared(rng, kind)
     (result,) = check(history_of(case), ["server-exclusion"])
     return sound(result.valid, possible(case, "told"), case)
 
 
 def reused(rng: Random) -> str:
-    """Owners that acquire again: as if each attempt had its own, or an error where it cannot be told apart."""
+    """Owners that acquire again, judged as if each attempt had its own owner, or refused if attempts are not clear."""
     case = single(rng)
     owners = {act.attempt: rng.randint(1, 2) for act in case.acts}
     clear = _clear(case, owners)
@@ -300,7 +300,7 @@ def reused(rng: Random) -> str:
 
 
 def _clear(case: Case, owners: dict[int, int]) -> bool | None:
-    """Whether the attempts of each owner follow one another, nothing unanswered left behind; None: they look as if."""
+    """Whether each owner's attempts follow one another and leave nothing unanswered. None: they only seem to."""
     result: bool | None = True
     for owner in set(owners.values()):
         mine = [act for act in case.acts if owners[act.attempt] == owner and act.f != "believe"]

@@ -1,4 +1,4 @@
-"""The lock engines against exhaustive search on tiny histories, and their orders against the specification."""
+"""Compares the lock engines with exhaustive search on tiny histories, and their orders with the specification."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,11 +30,11 @@ class Op(NamedTuple):
     reason: Reason = Reason.HELD
 
 
-State = tuple[tuple[int, bool], ...]  # who holds, and whether as a reader, once for each time
+State = tuple[tuple[int, bool], ...]  # owners, and whether they hold as readers; once for each hold
 
 
 def admits(name: str, permits: int, state: State, op: Op) -> bool:
-    """Whether an acquire can succeed, in words of its own."""
+    """Whether an acquire can succeed. Does not use the models of the checkers."""
     if name == "mutex":
         return not state
     if name == "reentrant-mutex":
@@ -47,7 +47,7 @@ def admits(name: str, permits: int, state: State, op: Op) -> bool:
 
 
 def step(name: str, permits: int) -> Callable[[State, Op], tuple[State, ...]]:
-    """The specification as `brute.explained` asks for it."""
+    """The specification in the form that `brute.explained` takes."""
 
     def steps(state: State, op: Op) -> tuple[State, ...]:
         if op.what == "release":
@@ -64,7 +64,7 @@ def step(name: str, permits: int) -> Callable[[State, Op], tuple[State, ...]]:
 
 
 def story(rng: Random, name: str, permits: int) -> list[Op]:
-    """A run of a lock that is right, mostly; then intervals around its moments, answers that got lost, and noise."""
+    """A run of a mostly correct lock; then intervals around its moments, lost answers, and noise."""
     state: State = ()
     ops: list[Op] = []
     clock = 2
@@ -117,7 +117,7 @@ def story(rng: Random, name: str, permits: int) -> list[Op]:
 
 
 def row_of(op: Op, key: int, owner: int) -> tuple[Any, ...]:
-    """In the form of `history.DTYPE`."""
+    """The row of an operation in the form of `history.DTYPE`."""
     ret = 0 if op.outcome == "info" else op.ret
     flags = SHARED if op.shared and op.what != "release" else 0
     who = owner, NONE, NONE, 0, owner
@@ -125,7 +125,7 @@ def row_of(op: Op, key: int, owner: int) -> tuple[Any, ...]:
 
 
 def truth(name: str, ops: list[Op], settings: Settings) -> bool:
-    tells = "try" if settings.strict_try else None  # whose refusal proves something
+    tells = "try" if settings.strict_try else None  # the operation whose refusal proves something
     kept = [op for op in ops if op.outcome != "fail" or (op.what == tells and op.reason == Reason.HELD)]
     return linearizable(kept, (), step(name, settings.permits))
 
@@ -141,7 +141,7 @@ def drawn(rng: Random, *, name: str, strict: bool) -> Story:
 
 
 def judged(stories: Sequence[Story], *, name: str) -> list[str]:
-    """Each a key of one history through an engine. Their owners are the same, or every one has its own."""
+    """Judges each story as a key of one history by an engine. All stories have the same owners, or each has its own."""
     settings = stories[0].settings
     apart = WIDTH * (sum(len(story.ops) for story in stories) % 2)
     rows = [row_of(op, key, op.owner + apart * key) for key, story in enumerate(stories) for op in story.ops]

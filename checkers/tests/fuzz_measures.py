@@ -1,4 +1,4 @@
-"""Measures against their definitions, restated pair by pair and instant by instant. ``invalid``: it found something."""
+"""Compares measures with definitions restated pair by pair and instant by instant. ``invalid``: something was found."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,7 +32,7 @@ def word(found: bool) -> str:
 
 
 def counting(rng: Random) -> str:
-    """The arithmetic by which pairs are counted without looking at them."""
+    """The arithmetic that counts pairs without looking at each pair."""
     n, top = rng.randint(0, 7), rng.choice((2, 5, 9))
 
     def numbers(count: int = n) -> list[int]:
@@ -57,7 +57,7 @@ def counting(rng: Random) -> str:
 
 
 def overlaps(rng: Random, *, kind: str) -> str:
-    """Pairs that no choice of instants lets follow one another, and pairs whose widest times meet."""
+    """Counts pairs that cannot follow one another by any choice of instants, and pairs whose widest times meet."""
     leases = generate.leases(rng, kind)
     subject = measured(generate.lease_book(leases, kind, rng))
     pairs = [[replace(lease, token=NONE) for lease in pair] for pair in combinations(leases, 2)]
@@ -78,7 +78,7 @@ def overlaps(rng: Random, *, kind: str) -> str:
 
 
 def readers(rng: Random) -> str:
-    """The same where some share: two readers are no pair."""
+    """The same with readers: two readers are no pair."""
     book = Book(keys=("a", "b"), lease="grant", ttl=rng.choice((2, 50)))
     spans = []
     for owner in range(1, rng.randint(2, 7)):
@@ -99,7 +99,7 @@ def readers(rng: Random) -> str:
 
 
 def tokens(rng: Random) -> str:
-    """Skipped tokens against the unknown acquires that can have taken them: a matching, found by trying all."""
+    """Matches skipped tokens with the unknown acquires that can have taken them, by trying all matchings."""
     book = Book(keys=("a",), ttl=5)
     token, clock = 1, 1
     seen, asked = [], []
@@ -132,7 +132,7 @@ def tokens(rng: Random) -> str:
 
 
 def phantoms(rng: Random) -> str:
-    """A mutex with tries and lost answers: no order with fewer of the unknown acquires in it explains the refusals."""
+    """A mutex with tries and lost answers. No order with fewer unknown acquires than measured explains the refusals."""
     book = Book(keys=("a",), lease="none", ttl=0)
     ops: list[tuple[str, int, int, int]] = []
     holder, clock = 0, 1
@@ -167,7 +167,7 @@ def phantoms(rng: Random) -> str:
 
 
 def _fewest_unknown(ops: list[tuple[str, int, int, int]]) -> int | None:
-    """Of all orders that explain the answers, the fewest unknown acquires in one. Their holders may let go unseen."""
+    """The fewest unknown acquires in an order that explains the answers. Their holders may let go unseen."""
 
     def least(left: frozenset[int], holder: int) -> int | None:
         certain = [n for n in left if ops[n][0] != "unknown"]
@@ -196,7 +196,7 @@ def _fewest_unknown(ops: list[tuple[str, int, int, int]]) -> int | None:
 
 
 def gaps(rng: Random) -> str:
-    """Time that was asked for and nobody's, instant by instant."""
+    """The time in which somebody asked and nobody held, instant by instant."""
     book = Book(keys=("a", "b"), ttl=rng.choice((3, 100)))
     asked: list[tuple[int, int, int]] = []
     cores: list[tuple[int, int, int]] = []
@@ -231,7 +231,7 @@ def gaps(rng: Random) -> str:
 
 
 def passed(rng: Random) -> str:
-    """Who went first though it asked later, pair by pair."""
+    """Counts, pair by pair, the grants that went first though they were asked for later."""
     book = Book(keys=("a", "b"), ttl=30)
     holds = []
     slowest = 0
@@ -280,7 +280,7 @@ def survival(rng: Random) -> str:
 
 
 def attempts(rng: Random) -> str:
-    """A mutex from elsewhere, whose holders come again: overlaps are those of hold with hold, by two holders."""
+    """A foreign mutex, whose holders come again. Only holds of two different holders overlap."""
     book = Book(trial="", lock="", store="", keys=("a",), ttl=0)
     holds: list[tuple[int, int, int]] = []
     free = dict.fromkeys((1, 2, 3), 1)
@@ -296,7 +296,7 @@ def attempts(rng: Random) -> str:
             book.release(ended, ended + 1, owner, outcome)
             ended = INFINITY if outcome == FAIL else ended
             free[owner] += 2
-        # Who asks again has given up what it had.
+        # A holder that asks again has given up what it had.
         holds = [(o, b, min(e, inv) if o == owner else e) for o, b, e in holds]
         holds.append((owner, begun, ended))
     pairs = sum(a[0] != b[0] and a[2] > b[1] and b[2] > a[1] for a, b in combinations(holds, 2))
@@ -305,7 +305,7 @@ def attempts(rng: Random) -> str:
 
 
 def stale(rng: Random, *, mode: str) -> str:
-    """Stale and needless, counted pair by pair; and no store that can have answered so has any."""
+    """Counts accepted stale accesses and needless refusals pair by pair. No correct store has any of them."""
     ops = generate.either(rng, mode)
     reads, strict = mode.startswith("fence-reads"), mode.endswith("strict")
     subject = measured(generate.store_book(ops, mode))
@@ -334,7 +334,7 @@ class _Write(NamedTuple):
 
 
 def landed(rng: Random) -> str:
-    """Writes to a register without a fence, whose true moments are known: what is called late was."""
+    """Writes to a register without a fence, whose true moments are known. A write that is called late must be late."""
     book = Book(keys=("a",), store="unfenced", ttl=1000)
     clock, holders = 1, rng.randint(2, 3)
     given: dict[int, int] = {}

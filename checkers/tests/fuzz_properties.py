@@ -1,4 +1,4 @@
-"""The properties of recordings against exhaustive search on random tiny histories."""
+"""Compares the properties of recordings with exhaustive search on random tiny histories."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +35,7 @@ def server(rng: Random, *, kind: str) -> str:
 
 
 def schedule(rng: Random) -> str:
-    """Start windows as such, many of them wide; and that what is reported as a conflict is one by itself."""
+    """Holds with start windows, many of them wide. The holds of a reported conflict must conflict by themselves."""
     holds = []
     for row in range(rng.randint(2, 6)):
         start = rng.randint(1, 14)
@@ -82,7 +82,7 @@ def holder(rng: Random) -> str:
             at, outcome = ret + rng.randint(0, 6), rng.choice((OK, FAIL, INFO))
             prolonged = at if outcome == OK else inv
             book.renew(at, at + rng.randint(0, 9), owner, outcome)
-        silent = max(deed, prolonged) if left == FOREVER else left  # what it did last, or that its renewal was true
+        silent = max(deed, prolonged) if left == FOREVER else left  # its last deed, or its last acknowledged renewal
         holds.append((ret, min(silent, max(given_up, deed))))
     return counted(result_on(book, "holder-exclusion"), brute.inside_together(holds), holds)
 
@@ -100,7 +100,7 @@ def tokens(rng: Random) -> str:
 
 
 def unfenced(rng: Random) -> str:
-    """Stale writes into a store without a fence, by the definition in words."""
+    """Counts stale writes into a store without a fence, by the definition in words."""
     grants = generate.leases(rng, "grant")
     book = generate.lease_book(grants, "grant", rng)
     book.facts = replace(book.facts, store="unfenced")
@@ -123,7 +123,7 @@ def unfenced(rng: Random) -> str:
 
 
 def updates(rng: Random) -> str:
-    """A list rewritten as a whole by holders that may overlap: what is lost is known from the list itself."""
+    """Holders that may overlap rewrite a list as a whole. The list itself shows which updates are lost."""
     book = Book(workload="set", keys=("a",))
     elements: list[int] = []
     acknowledged: dict[int, str] = {}

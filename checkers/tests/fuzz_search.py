@@ -1,4 +1,4 @@
-"""Engines, all forms of the search, the shrinker and the verifier, against all orders of the same specification."""
+"""Compares engines, all forms of the search, shrinker and verifier with all orders of the same specification."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ LONG: Final = 1e9  # seconds; tiny histories are never given up
 
 
 class Domain(NamedTuple):
-    """What operations of a model may hold. values: of writes and reads; bases: of what is expected."""
+    """What the operations of a model may hold. values: what is written or read; bases: what is expected before."""
 
     kinds: tuple[F, ...]
     values: tuple[Any, ...] = (None,)
@@ -121,7 +121,7 @@ def _model(name: str, store: str) -> Model:
 
 
 def linearizable(operations: Sequence[Operation], model: Model) -> bool:
-    """Whether some order explains all answers: tries every one, unknown operations in it or not."""
+    """Whether some order explains all answers. Tries every order, with each unknown operation in it or left out."""
 
     def step(state: Any, operation: Operation) -> tuple[Any, ...]:
         after = model.step(state, operation)
@@ -132,7 +132,7 @@ def linearizable(operations: Sequence[Operation], model: Model) -> bool:
 
 
 def everything(rng: Random, *, name: str) -> str:
-    """One history through its engine and every form of the search; what is a proof through the verifier."""
+    """Judges one history by its engine and by every form of the search; the verifier must accept a proof of it."""
     given = history(rng, name)
     statement, settings = MODELS[name], DOMAINS[name].settings
     model = there(statement.make(given, settings))
@@ -172,7 +172,7 @@ def _forms(operations: Operations, model: Model) -> Iterator[tuple[str, Searched
     yield "the search of states, a step at a time", Searched(order is not None, order or (), states.stuck)
     made = table(planned, model, 1_000, LONG)
     if made is None:
-        return  # a model without end: whatever can be added can be added again
+        return  # a model with endless states: what was added can be added again
     with always(compiled=False):
         answer, numbers, furthest, _ = search_table(made, 1_000_000, 1_000_000)
     if furthest != states.furthest:
@@ -181,7 +181,7 @@ def _forms(operations: Operations, model: Model) -> Iterator[tuple[str, Searched
 
 
 def _closed_parts(rng: Random, operations: Operations, counting: Sequence[Operation], model: Model) -> None:
-    """The promise of `Model.needs`: no closed part of a valid history is invalid."""
+    """Checks the promise of `Model.needs`: no closed part of a valid history is invalid."""
     if not counting:
         return
     part = {o.row for o in rng.sample(counting, rng.randint(1, len(counting)))}

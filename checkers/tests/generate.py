@@ -1,4 +1,4 @@
-"""Random tiny histories, mostly made from a correct run and then, often, disturbed: noise is rarely near the edge."""
+"""Random tiny histories, mostly made from a correct run that is often disturbed: noise is rarely near the edge."""
 
 from dataclasses import replace
 from random import Random
@@ -10,7 +10,7 @@ from checkers.tests.build import FAIL, INFO, OK, Book
 
 
 def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:
-    """Operations on one key: simulate a store that may be faulty, then widen and lose answers."""
+    """Operations on one key. Simulates a store that may be faulty, then widens intervals and loses answers."""
     reads, strict = mode.startswith("fence-reads-and-writes"), mode.endswith("strict")
     span = rng.choice((6, 12, 20))
     count = rng.randint(1, 7)
@@ -70,13 +70,13 @@ def accesses(rng: Random, *, mode: str, sequential: bool) -> list[Op]:
 
 
 def call(rng: Random, first: int, last: int, longest: int) -> tuple[int, int]:
-    """When something was invoked, between these instants, and when it returned, up to so much later."""
+    """An invocation between `first` and `last`, and its return, up to `longest` later."""
     inv = rng.randint(first, last)
     return inv, inv + rng.randint(0, longest)
 
 
 def nudged(op: Any, rng: Random) -> Any:
-    """Earlier or later by a little, and longer or shorter."""
+    """The operation, a little earlier or later, and longer or shorter."""
     inv = max(1, op.inv + rng.randint(-2, 2))
     return op._replace(inv=inv, ret=max(inv, op.ret + rng.randint(-2, 2)))
 
@@ -107,7 +107,6 @@ def dense(rng: Random, *, mode: str) -> list[Op]:
 
 
 def either(rng: Random, mode: str) -> list[Op]:
-    """Dense ones now and then."""
     return dense(rng, mode=mode) if rng.random() < 0.3 else accesses(rng, mode=mode, sequential=rng.random() < 0.5)
 
 
@@ -121,7 +120,7 @@ def store_book(ops: list[Op], mode: str) -> Book:
 
 
 def leases(rng: Random, kind: str) -> list[Lease]:
-    """Grants of one key: simulate a service one hold after another, widen, then disturb. Without leases all end."""
+    """Grants of one key. Simulates one hold after another, widens, then disturbs. Without leases all are released."""
     ttl = FOREVER if kind == "none" else rng.randint(2, 5)
     reach = min(ttl, 5)
     clock = rng.randint(1, 3)
@@ -167,7 +166,7 @@ def leases(rng: Random, kind: str) -> list[Lease]:
 
 
 def lease_book(grants: list[Lease], kind: str, rng: Random) -> Book:
-    """The same grants as a history, with failed renewals and releases strewn in, which prove nothing."""
+    """The grants as a history, with renewals added that failed or had no answer, which prove nothing."""
     book = Book(lease=kind, keys=("a",))
     for n, lease in enumerate(grants, 1):
         session = n + 100 if lease.creation is not None else 0
@@ -180,7 +179,7 @@ def lease_book(grants: list[Lease], kind: str, rng: Random) -> Book:
             book.renew(at, at, n, rng.choice((FAIL, INFO)), session=session)
         if lease.release is not None:
             inv, ret = lease.release
-            if kind == "none" and ret == FOREVER and rng.random() < 0.7:  # given up: as free as if released
+            if kind == "none" and ret == FOREVER and rng.random() < 0.7:  # given up, and so as free as if released
                 book.lost(inv + rng.randint(1, 9), n, base=inv)
                 continue
             book.release(inv, ret, n, INFO if ret == FOREVER else OK, session=session)

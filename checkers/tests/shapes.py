@@ -17,7 +17,7 @@ SECOND = 10**9
 
 
 def readers(rng: Random) -> str:
-    """Readers and writers at the service. Exact with tokens and where no grant is a float, else sound."""
+    """Readers and writers at the service. The comparison is exact with tokens or if no grant is movable, else sound."""
     leases = [lease for _ in range(rng.randint(1, 2)) for lease in generate.leases(rng, "grant")][:4]
     shared = [rng.random() < 0.6 for _ in leases]
     if len({lease.token for lease in leases}) < len(leases):
@@ -34,7 +34,7 @@ def readers(rng: Random) -> str:
 
 
 def _room(leases: list[Lease], shared: list[bool], *, ordered: bool) -> bool:
-    """Whether some choice of instants keeps all but readers apart."""
+    """Whether some choice of instants keeps all holds apart, except readers from readers."""
     pairs = [(i, j) for i, j in combinations(range(len(leases)), 2) if not (shared[i] and shared[j])]
     choices = [[(a, end, lease.token * ordered) for a, end in ends(lease).items()] for lease in leases]
     return any(
@@ -47,7 +47,7 @@ def _before(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
 
 
 def reading_holders(rng: Random) -> str:
-    """Who was inside together, readers left out."""
+    """Counts pairs that were inside together, except pairs of readers."""
     book = Book(keys=("a",))
     holds = []
     for owner in range(1, rng.randint(2, 6)):
@@ -61,7 +61,7 @@ def reading_holders(rng: Random) -> str:
 
 
 def capacity(rng: Random) -> str:
-    """Permits, at the service and inside; exact where each grant has one instant."""
+    """Permits at the service. The comparison is exact if each grant has one instant, else sound."""
     room = rng.randint(1, 3)
     leases = [lease for _ in range(3) for lease in generate.leases(rng, "grant")][:5]
     if rng.random() < 0.5:
@@ -76,7 +76,7 @@ def capacity(rng: Random) -> str:
 
 
 def crowd(rng: Random) -> str:
-    """More inside than there are permits: every arrival that made it so, once."""
+    """Counts each arrival after which more were inside than there are permits."""
     room = rng.randint(2, 3)
     book = Book(keys=("a",), permits=room)
     holds = []
@@ -89,7 +89,7 @@ def crowd(rng: Random) -> str:
 
 
 def queue(rng: Random) -> str:
-    """A queue whose order may be disturbed: who certainly asked later, and was certainly granted earlier."""
+    """A queue whose order may be disturbed. Counts pairs of which one certainly asked later and was granted earlier."""
     ttl = rng.randint(3, 30)
     book = Book(keys=("a",), ttl=ttl)
     entered, clock = [], 1
@@ -115,7 +115,7 @@ def queue(rng: Random) -> str:
 
 
 def _overtaken(early: tuple[int, int, int, int, int, int], late: tuple[int, int, int, int, int, int], ttl: int) -> bool:
-    """In every course of events the one was queued first and the other granted first, and answered first."""
+    """Whether in every course of events `early` was queued first, but `late` was granted and answered first."""
     inv, queued, start, ret, release, _ = early
     if queued == NONE or late[3] >= ret:
         return False
@@ -131,7 +131,7 @@ def _overtaken(early: tuple[int, int, int, int, int, int], late: tuple[int, int,
 
 
 def herd(rng: Random) -> str:
-    """A queue played through: each watches the one before, or all watch all, and who gave up may still be woken."""
+    """Plays a queue. Each watches the one before, or all watch all; a client that gave up may still be woken."""
     all_at_once = rng.random() < 0.4
     book, clock = Book(keys=("a",)), 1
     wakes: Counter[int] = Counter()
@@ -164,7 +164,7 @@ def herd(rng: Random) -> str:
 
 
 def circles(rng: Random) -> str:
-    """Who waits for whom, at every instant, whoever they are."""
+    """Counts circles of holders that wait for one another. Tries all circles of waits."""
     ttl, workers = rng.randint(2, 6), rng.randint(2, 4)
     keys = tuple("abc"[: rng.randint(2, 3)])
     book = Book(keys=keys, ttl=ttl, workers=workers)
@@ -210,7 +210,7 @@ def circles(rng: Random) -> str:
 
 
 def refused_readers(rng: Random) -> str:
-    """Readers that are refused, at instants at which somebody may write, or not."""
+    """Counts readers that were refused though nobody may have been writing at any instant of their request."""
     book = Book(keys=("a",), ttl=5, workers=9)
     writers: list[tuple[int, int]] = []
     reads: list[tuple[int, int, Reason]] = []
@@ -237,7 +237,7 @@ def refused_readers(rng: Random) -> str:
                 seen.append((inv, ret, -1, worker))
             reads.append((inv, ret, reason))
     for _, ret, number, worker in seen:
-        if number >= 0:  # whoever else was granted the key afterwards has ended this writer's hold
+        if number >= 0:  # a later grant of the key to another worker has ended this writer's hold
             later = min((other for start, other, _, who in seen if start > ret and who != worker), default=FOREVER)
             writers[number] = (writers[number][0], min(writers[number][1], later))
     refused = sum(
@@ -249,7 +249,7 @@ def refused_readers(rng: Random) -> str:
 
 
 def one_for_two(rng: Random) -> str:
-    """Two locks that a service may take for one: of each acquire the time in which its key was certainly free."""
+    """Two locks that a service may take for one. Counts the time in which the key of an acquire was certainly free."""
     bound = 5
     book, asked = Book(bounds={"independence": bound}, ttl=100), []
     for owner in range(1, rng.randint(3, 6)):
@@ -274,7 +274,7 @@ def one_for_two(rng: Random) -> str:
 
 
 def nested(rng: Random) -> str:
-    """One holder that acquires again and releases, and others that may be let in."""
+    """One holder acquires again and releases, and meanwhile others may be let in."""
     ttl = rng.randint(4, 20)
     book = Book(keys=("a",), ttl=ttl, workers=9)
     begun, ret = generate.call(rng, 1, 12, 3)
@@ -327,7 +327,7 @@ def jobs(rng: Random, *, sales: bool) -> str:
 
 
 def copies(rng: Random) -> str:
-    """What members showed in four looks, each at a number that it tells: does any log of changes explain all of it?"""
+    """Four looks at members, each at a known number of changes. Tries whether any log of changes explains all looks."""
     log = [rng.choice(CHANGES) for _ in range(rng.randint(1, 3))]
     numbers = sorted(rng.randint(0, len(log)) for _ in range(4))
     held = [kept(log[:number]) for number in numbers]
@@ -352,7 +352,7 @@ CHANGES = tuple(product(("put", "delete", "anew", ""), repeat=2))  # what one ch
 
 
 def kept(log: Sequence[tuple[str, ...]]) -> dict[str, tuple[int, int]]:
-    """Name → numbers of the changes that made it, and made it what it is."""
+    """Name → the numbers of the change that created it and of the change that last set it."""
     there: dict[str, tuple[int, int]] = {}
     for number, change in enumerate(log, 1):
         for name, verb in zip("ab", change, strict=True):

@@ -14,30 +14,30 @@ from checkers.tests.batches import Batched
 from checkers.tests.build import Disagreement
 from checkers.tests.fuzz import CHECKS, run
 
-TOGETHER = 1_000  # histories where many are judged in one call, which costs little
+TOGETHER = 1_000  # histories of a check that judges many in one call, which costs little
 WORDS = ("valid", "invalid")
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
-def test_agrees_with_exhaustive_search(name: str) -> None:
+def test_each_check_agrees_with_exhaustive_search(name: str) -> None:
     count = TOGETHER if isinstance(CHECKS[name], Batched) else 100
     seen = run(name, count, seed=7)
     assert sum(seen.values()) == count
     answers = Counter({word: sum(n for key, n in seen.items() if key.split(",")[0] == word) for word in WORDS})
-    if answers.total():  # else it is no question of valid or not
+    if answers.total():  # else the words of the check are others
         # Both answers must be common, or the agreement says little.
         assert min(answers.values()) > count / 30, seen
 
 
 def test_a_wrong_truth_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The comparison itself can fail: with a fence that is off by one in the exhaustive search."""
+    """The comparison itself can fail: here the fence of the exhaustive search is off by one."""
     wrong = brute.fence("fence-writes-strict")
     monkeypatch.setattr(brute, "fence", lambda mode: wrong)
     with pytest.raises(Disagreement, match="checker says"):
         run("fenced-store-writes", 500, seed=7)
 
 
-def test_generators_reach_what_is_hard() -> None:
+def test_generators_draw_the_hard_cases() -> None:
     rng = Random(1)
     ops = [op for _ in range(300) for op in generate.accesses(rng, mode="fence-writes", sequential=False)]
     assert {op.outcome for op in ops} == {"ok", "fail", "info"}
@@ -76,7 +76,7 @@ def test_a_disagreement_names_its_history(odd: fuzz.Check, monkeypatch: pytest.M
     assert sum(run("odd", 10, seed=3, first=first + 1).values()) == 10
 
 
-def test_what_disagrees_only_together_is_named_by_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_histories_that_disagree_only_together_are_named_by_a_range(monkeypatch: pytest.MonkeyPatch) -> None:
     def odd(numbers: Sequence[float]) -> list[str]:
         if {one, other} <= {*numbers}:
             raise Disagreement("these two")
@@ -92,8 +92,8 @@ def test_what_disagrees_only_together_is_named_by_a_range(monkeypatch: pytest.Mo
     assert fuzz.one("odd", "3/701-703") == "valid; valid; valid"
 
 
-def test_an_order_is_found_wherever_there_is_one() -> None:
-    """The one search behind most of exhaustive search, against trying all permutations."""
+def test_brute_force_finds_an_order_exactly_when_one_exists() -> None:
+    """Compares `brute.explained`, on which most of exhaustive search rests, with trying all permutations."""
     rng = Random(1)
     seen = Counter[bool]()
     for _ in range(1500):

@@ -1,4 +1,4 @@
-"""The histories that benchmarks judge, without Go: made as they should be, and judged as they were made."""
+"""The histories of benchmarks are made as they should be, and judged as they were made. Go is not needed."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ SHAPES = [*SMALL, HistoryShape(600, 10, 5, unknown=12, seed=3), HistoryShape(600
 @pytest.mark.parametrize("model", sorted(GENERATORS))
 @pytest.mark.parametrize("bad", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_history_is_what_it_was_made_to_be(model: str, shape: HistoryShape, bad: bool) -> None:
+def test_a_generated_history_has_the_requested_shape_and_verdict(model: str, shape: HistoryShape, bad: bool) -> None:
     try:
         history = GENERATORS[model](shape._replace(bad=bad))
     except TooSmall:
@@ -67,7 +67,7 @@ def test_fenced_histories_have_refusals_and_several_tokens() -> None:
     assert len(np.unique(columns["token"])) > 20
 
 
-def test_packed_is_what_the_other_side_reads() -> None:
+def test_a_packed_history_has_the_layout_that_the_go_program_reads() -> None:
     history = generate.mutex(HistoryShape(100, 2, 3, unknown=4))
     data = baseline.packed("mutex", history)
     assert data[:8] == b"FPBENCH1"
@@ -76,7 +76,7 @@ def test_packed_is_what_the_other_side_reads() -> None:
     assert (np.frombuffer(data[32 + 8 * len(history) :], "<i8", len(history)) == INFINITY).sum() == 4
 
 
-def test_nil_is_what_a_register_of_porcupine_holds_at_first() -> None:
+def test_nil_is_packed_as_the_initial_value_of_a_register() -> None:
     history = generate.cas_register(HistoryShape(20, 2, 1))
     values = (7, None, *range(18))
     columns = {**history.columns, "value": np.arange(20), "base": np.full(20, -1)}

@@ -1,4 +1,4 @@
-"""Known histories of what has a bound: calls, hand-overs, and recovery after the last heal."""
+"""Known histories of promises with a bound: calls, hand-overs, and recovery after the last heal."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,14 +16,14 @@ def struck(kind: str) -> Book:
     return book.fault("freeze-holder", 11, 65, applied=15, kind=kind, owner=1, process=1)
 
 
-# Acquires wait for 100, the margin is 10.
+# Acquires may wait for 100; the margin of each call is 10.
 CALLS = Book(keys=("a",), bounds={"fail-fast": 10}, patience=100)
 UNENDED = CALLS.then().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
 MISSED = {"unexercised": "pause-server never took effect"}
 LONG = {"kinds": ["hung-call"]}
 TWO_CALLS = {fail_fast.ANSWERED: 2, fail_fast.SLOWEST: 29}
 
-test_which_calls_are_too_long = known(
+test_a_call_that_exceeds_its_bound_is_reported = known(
     "fail-fast",
     ("an acquire may wait as long as it was told to", CALLS.then().acquire(10, 120, 1), VALID),
     ("and no longer", CALLS.then().acquire(10, 121, 1), LONG),
@@ -51,7 +51,7 @@ def test_any_other_call_ends_within_the_margin(f: F, outcome: Outcome) -> None:
 
 
 def released(granted: int) -> Book:
-    """Worker 1 releases at 20, returned at 21; worker 2 has waited since 5, and is granted the lock. The bound is 5."""
+    """Worker 1's release lasts from 20 to 21. Worker 2 waits since 5, and is granted the lock. The bound is 5."""
     book = Book(keys=("a",), workers=4, ttl=50, bounds={"hand-over": 5, "recovery": 10})
     return book.acquire(1, 2, 1).release(20, 21, 1).acquire(5, granted, 2, process=2)
 
@@ -60,15 +60,15 @@ LATE = released(30)
 
 
 def cut_off(answered: int, **facts: Any) -> Book:
-    """The service could not be reached at 22, when worker 3 was to keep its session alive, and was at this moment."""
+    """Worker 3's keep-alive at 22 cannot reach the service. The next one can at `answered`; 0: it fails too, at 26."""
     book = LATE.then(**facts).add(F.KEEP_ALIVE, 22, 22, FAIL, reason=Reason.UNAVAILABLE, session=7, process=3)
     outcome, reason = (OK, Reason.NONE) if answered else (FAIL, Reason.UNAVAILABLE)
     return book.add(F.KEEP_ALIVE, answered or 26, answered or 26, outcome, reason=reason, session=7, process=3)
 
 
 def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
-    """Two workers take turns, with leases of 20. Each releases at once, and the other, who waits, is granted the lock
-    when the lease could have ended; after the release of this number already at its return.
+    """Two workers take turns, with leases of 20. Each releases at once, but the other, which waits, is granted the lock
+    only when the lease could have ended. After release number `early` it is granted the lock soon.
     """
     book = Book(keys=("a",), workers=2, ttl=20, lease="grant", bounds={"hand-over": bound, "recovery": 100})
     before, at = 9, 10
@@ -82,12 +82,12 @@ def in_vain(count: int, *, bound: int = 40, early: int = 0) -> Book:
 
 # Worker 2 releases at 45, returned at 46, and worker 1 gets it only at 55: sooner than worker 2 did.
 TWICE_LATE = LATE.then().release(45, 46, 2).acquire(40, 55, 4, process=1)
-# Worker 3 asked from 22 on, and at 26 it was told this.
+# Worker 3's acquire of 22 fails at 26, for this reason.
 UNREACHED, GAVE_UP = (
     LATE.then().acquire(22, 26, 0, outcome=FAIL, reason=reason, process=3)
     for reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
 )
-# Worker 2 is granted the lock at 23, and the release of worker 1, sent at 20, returns at 25.
+# Worker 2 is granted the lock at 23. Worker 1's release, sent at 20, returns at 25.
 BEFORE_ITS_RETURN = Book(keys=("a",), workers=4, ttl=50, bounds={"hand-over": 5}).acquire(1, 2, 1).release(20, 25, 1)
 BEFORE_ITS_RETURN.acquire(5, 23, 2, process=2)
 NO_ANSWER = LATE.then().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3)
@@ -96,15 +96,13 @@ COUNTED = {**ONE_JUDGED, hand_over.SLOWEST: 0}
 
 
 def readers(writer: int, *released: Any) -> Book:
-    """Two readers hold together, the second releases at 20, and a writer that waits since 7 is granted the lock then.
-    released: what became of the first one's release at 10.
-    """
+    """Two readers hold, and release at 10 (with the outcome `released`) and at 20. A writer waits from 7 on."""
     book = Book(keys=("a",), workers=4, ttl=5, lease="grant", bounds={"hand-over": 5, "recovery": 10})
     book.acquire(1, 2, 1, flags=SHARED).acquire(4, 5, 2, flags=SHARED).release(20, 21, 2)
     return book.release(10, 11, 1, *released).acquire(7, writer, 3)
 
 
-# The writer has left, and another is granted the lock late.
+# The writer has released, and worker 0 is granted the lock late.
 AFTER_THEM = readers(22, INFO).release(30, 31, 3).acquire(25, 40, 4, process=0)
 STORY = ("worker 1 was granted", "worker 2")
 AT_26 = {"moments": [26]}
@@ -156,28 +154,27 @@ def refused(inv: int, ret: int, book: Book | None = None) -> Book:
 HEALED = Book(keys=("a",), bounds={"recovery": 30}, fault_names=("pause-server",))
 HEALED.acquire(1, 2, 1).release(9, 10, 1).fault("pause-server", 10, 20).read(99, 100, 1, -1)
 NOBODY = "nobody asked for the lock, or could have got it, after the last heal"
-# Worker 2 holds and renews all the time.
 HELD = refused(15, 95, HEALED.then().acquire(11, 12, 2).renew(40, 41, 2).renew(95, 96, 2))
-# A worker did not run for 5 or 4 of the 35 from the heal to the grant at 55.
+# From the heal to the grant at 55 it took 35; for 5 or 4 of these a worker did not run.
 STALLED, STALLED_LESS = (HEALED.then().acquire(15, 55, 2).add(F.STALL, 30, end, process=3) for end in (35, 34))
 
 
 def again_and_again(apart: int, length: int) -> Book:
-    """Refused from 20 on, so far apart, and each time so late."""
+    """Acquires from 20 on, `apart` from each other, each refused after `length`."""
     book = HEALED.then()
     for at in range(20, 90, apart):
         refused(at, at + length, book)
     return book
 
 
-# A lock among many: asked for just at the heal, without an answer, and long after it for the next time.
+# As for one lock among many: an acquire at the heal gets no answer, and the next one comes long after the heal.
 SELDOM_ASKED = HEALED.then().add(F.ACQUIRE, 19, 21, INFO, process=1, given_up=21)
 NOT_ASKED = {"valid": True, "unexercised": None, recovery.SLOWEST: 0}
 SELDOM = SELDOM_ASKED.then().add(F.ACQUIRE, 70, 70, FAIL, process=3, reason=Reason.UNAVAILABLE).acquire(71, 72, 2)
 
 
 def hung(last: int) -> Book:
-    """Worker 2 asks at 30 and never returns; the last that another one does ends then, and the final reads at 100."""
+    """Worker 2's acquire of 30 never returns. Another worker's last operation ends at `last`, the final read at 100."""
     book = Book(bounds={"recovery": 30}, fault_names=("pause-server",)).acquire(1, 2, 1).release(9, 10, 1)
     book.fault("pause-server", 10, 20).add(F.ACQUIRE, 30, 0, INFO, process=2)
     return book.add(F.ACQUIRE, last - 1, last, FAIL, process=3, key=1).final(99, 100, -1)
@@ -208,7 +205,7 @@ test_recovery = known(
 
 
 def told(book: Book, errors: tuple[str, ...] = ("",)) -> str:
-    """The conclusion, of a fault from 10 to 20 s and a bound of 30 s."""
+    """The last sentence of the story. The times of the book become seconds; the bound is 30 s."""
     unit = 10**9
     scaled = Book()
     scaled.facts = replace(book.facts, bounds={"recovery": 30 * unit}, ttl=unit)
@@ -248,5 +245,5 @@ UNANSWERED = refused(20, 95, HEALED.then().add(F.ACQUIRE, 15, 0, INFO, process=1
     ("nobody was answered", UNANSWERED, "until 49.000 s worker 0 asked 1 time and had no answer."),
     ("got too late", HEALED.then().acquire(15, 51, 2), "asked 1 time and had no answer; worker 2 got it at 50.000 s."),
 )
-def test_what_is_told(book: Book, part: str) -> None:
+def test_the_story_names_the_askers_and_the_last_answer(book: Book, part: str) -> None:
     assert part in told(book, ("", "no\nroom") if book is WITH_TEXT else ("",))

@@ -1,4 +1,4 @@
-"""`python -m checkers`, on recordings and files of every format: what it prints, how it ends, a line for each error."""
+"""`python -m checkers` on recordings and files of every format: its output, its exit status, one line for an error."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from checkers.tests.files import edn, event, jsonl, told
 from checkers.tests.fuzz_formats import WRITERS
 
 Run = Callable[..., tuple[int, str, str]]
-"""Takes the arguments; gives the exit status, and what was printed to both outputs."""
+"""Takes the arguments; returns the exit status, and what was printed to stdout and to stderr."""
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ LOG = WRITERS["log"](told("0 invoke cas [1,2]; 0 fail cas [1,2]"))
 
 
 def calls(text: str) -> str:
-    """JSONL: events (`files.told`), each behind its invocation."""
+    """The events of a text (`files.told`) as JSONL, each behind its invocation."""
     pairs = (({**op, "type": "invoke", "value": None if op["f"] == "read" else op["value"]}, op) for op in told(text))
     return jsonl(one for pair in pairs for one in pair)
 
@@ -132,7 +132,7 @@ REFUSED = calls("0 fail try-acquire error=held")
 
 
 def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str) -> tuple[int, dict[str, Any]]:
-    """Exit status and JSON for one file."""
+    """The exit status and the JSON for one file."""
     file = tmp_path / "history"
     file.write_text(text)
     status = command.main([str(file), "--json", *options])
@@ -190,7 +190,7 @@ def test_a_witness_names_operations_and_lines(tmp_path: Path, capsys: pytest.Cap
     assert len(answer["witness"]["operations"]) == 3
 
 
-def test_in_words(tmp_path: Path, run: Run) -> None:
+def test_verdicts_are_printed_in_words(tmp_path: Path, run: Run) -> None:
     for name, text in (("stale", STALE), ("fresh", FRESH)):
         (tmp_path / name).write_text(text)
     status, out, err = run(tmp_path / "stale", tmp_path / "fresh", "--model", "register")
@@ -201,7 +201,7 @@ def test_in_words(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", [STALE, FRESH, TWO_HOLD, LEASES])
-def test_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_explain_adds_a_proof_and_measures(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     model = "lease" if text == LEASES else "mutex" if text == TWO_HOLD else "register"
     _, answer = judge(tmp_path, capsys, text, "--model", model, "--explain", "--ttl", "1")
     assert answer["proof"] == "verified"
@@ -290,7 +290,7 @@ def as_a_process(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False)
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_file_names_that_are_no_text_are_accepted(tmp_path: Path) -> None:
     odd = os.fsdecode(bytes(tmp_path / "a") + b"\xff\nb")
     Path(odd).write_text(STALE)
     done = as_a_process("-m", "checkers", odd, "--model", "register")
@@ -301,8 +301,8 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_judgement_under_a_model_does_not_import_what_it_does_not_need(tmp_path: Path) -> None:
-    """Starting is most of the time that a small history takes."""
+def test_a_judgement_under_a_model_imports_no_unneeded_modules(tmp_path: Path) -> None:
+    """Most of the time for a small history is spent on starting."""
     (tmp_path / "history.edn").write_text(FRESH)
     program = (
         "import sys; from checkers.__main__ import main; "
@@ -338,7 +338,7 @@ def test_recorded_runs_without_numba(capsys: pytest.CaptureFixture[str]) -> None
     assert done.stderr == ""  # small ones are checked in plain Python anyway
 
 
-def test_asking_for_the_compiled_form_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_form_without_numba_says_that_numba_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "compiler", lambda: None)
     with (
         pytest.raises(RuntimeError, match=r"numba, which is missing: pip install 'fencepost\[fast\]'"),

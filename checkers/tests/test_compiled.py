@@ -1,4 +1,4 @@
-"""Every engine's kernels say compiled what they say as plain Python. All that compiles is here: one process does so."""
+"""Every engine's kernels answer the same, compiled and as plain Python. They are compiled only here, in one process."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ PLAIN = Settings()
 
 
 def in_both_forms(engine: Engine, history: History, settings: Settings = PLAIN) -> EngineAnswer:
-    """The answer, which must be the same."""
+    """The answer of the engine, which must be the same in both forms."""
     with always(compiled=False):
         plain = engine(history, settings)
         order = plain.order().tolist()
@@ -128,7 +128,7 @@ def test_owners_may_be_any_numbers() -> None:
 
 @both
 @pytest.mark.parametrize("strays", [0, 1, 5])
-def test_owners_of_one_key_each_have_a_slot_each_and_others_one_for_each_key(strays: int, compiled: bool) -> None:
+def test_each_owner_has_one_slot_for_each_of_its_keys(strays: int, compiled: bool) -> None:
     rng = np.random.default_rng(strays)
     book, pairs = Book(keys=tuple(map(str, range(20)))), []
     for n in range(200):

@@ -1,4 +1,4 @@
-"""Registers, several at once, maps with append, sets, what became of their elements, counters, and identities."""
+"""Registers, alone and several at once, maps with append, sets and their elements, counters, and identities."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -73,7 +73,7 @@ def test_values_written_twice_are_left_to_the_search_unless_nobody_saw_them() ->
     assert asked([*twice, write(0, 5, 6), read(0, 7, 8)], Settings(initial=0)).undecided
 
 
-def test_what_repeated_values_do_not_touch_still_contradicts_itself() -> None:
+def test_repeated_values_do_not_hide_a_contradiction() -> None:
     twice = [write(1, 1, 2), write(1, 3, 4), read(1, 5, 6)]
     answer = asked([*twice, write(2, 7, 8), write(3, 9, 10), read(2, 11, 12)])
     assert [conflict.kind for conflict in answer.conflicts] == ["no-order-of-values"]
@@ -109,7 +109,7 @@ def test_transactions_read_and_write_several_registers_at_once() -> None:
     assert decide(history_of([transact((("r", "y", 5),), 1, 2)]), "multi-register", Settings(initial={"y": 5})).valid
 
 
-def test_a_transaction_that_is_none_is_refused() -> None:
+def test_a_malformed_transaction_is_refused() -> None:
     for odd in (5, (("x", "y"),), (("add", "x", 1),)):
         history = history_of([Act(F.TRANSACT, "ok", odd, 1, 2)])
         with pytest.raises(BadHistory, match="a transaction"):
@@ -119,7 +119,7 @@ def test_a_transaction_that_is_none_is_refused() -> None:
 APPENDED = [append("x 0 y", 1, 2), append("x 1 y", 3, 4), append("x 2 y", 3, 0, "info")]
 
 
-# Sets and counters are compared with exhaustive search (fuzz_data): these are values that it does not draw.
+# fuzz_data compares sets and counters with exhaustive search; these are values that it does not draw.
 @cases(
     "model, acts, valid",
     ("strings one behind the other", "kv", [*APPENDED, read("x 0 yx 1 y", 5, 6)], True),
@@ -136,7 +136,7 @@ APPENDED = [append("x 0 y", 1, 2), append("x 1 y", 3, 4), append("x 2 y", 3, 0, 
     ("the same identity under another key", "unique-ids", [generate(1, 1, 2), generate(1, 3, 4, key="b")], True),
     ("a set that lost an element for a while", "set", [add(1, 1, 2), read((), 3, 4), read((1,), 5, 6)], False),
 )
-def test_values_that_can_and_cannot_have_been_read(model: str, acts: list[Act], valid: bool) -> None:
+def test_only_impossible_reads_make_a_history_invalid(model: str, acts: list[Act], valid: bool) -> None:
     judgement = decide(history_of(acts), model, PLAIN)
     assert judgement.valid is valid
     assert valid or judgement.minimal
@@ -159,7 +159,7 @@ def needed(model: Any, acts: Sequence[Act], row: int) -> set[int]:
     return set(there(model.needs(operation, peers)))
 
 
-def test_what_must_stay_with_an_operation() -> None:
+def test_each_model_names_the_operations_that_an_operation_needs() -> None:
     acts = [write(1, 1, 2), write(2, 3, 4), cas(2, 3, 5, 6), read(3, 7, 8), cas(1, 4, 9, 10, "fail"), write(1, 11, 12)]
     model = CasRegister(PLAIN)
     assert needed(model, acts, 3) == {2}
@@ -171,8 +171,8 @@ def test_what_must_stay_with_an_operation() -> None:
     assert needed(MultiRegister(PLAIN), torn, 2) == {0}
 
 
-def test_what_only_grows_needs_no_search() -> None:
-    """Two hundred additions without an answer, of which half happened: too many choices to try them."""
+def test_sets_and_counters_of_many_unanswered_additions_need_no_search() -> None:
+    """Half of two hundred additions without an answer happened: too many choices to try all."""
     happened = [add(n, n, 0, "info") for n in range(1, 100)]
     acts = [*happened, *(add(n, n, 0, "info") for n in range(101, 200))]
     assert decide(history_of([*acts, read(tuple(range(1, 100)), 500, 501)]), "set", PLAIN, 0).valid
@@ -186,7 +186,7 @@ def test_only_numbers_are_added_to_a_counter() -> None:
         Counter.of(history_of([add("x", 1, 2)]), PLAIN)
 
 
-def test_what_became_of_each_element() -> None:
+def test_a_lost_element_is_reported_with_its_rows() -> None:
     acts = [add("lost", 1, 2), add("stale", 1, 2), add("stable", 1, 2), add("never", 1, 0, "info")]
     acts += [read(("stable",), 10, 11), read(("stable", "stale", "unconfirmed"), 20, 21)]
     acts += [add("unconfirmed", 15, 0, "info"), add("late", 30, 31)]
@@ -213,7 +213,7 @@ def test_an_element_that_came_back_is_not_lost() -> None:
     ("value-read-before-write", [read((1,), 1, 2), add(1, 3, 4)]),
     ("not-a-collection", [read("x", 1, 2)]),
 )
-def test_reads_of_elements_that_cannot_be_right(kind: str, acts: list[Act]) -> None:
+def test_an_impossible_read_of_elements_is_reported(kind: str, acts: list[Act]) -> None:
     history = history_of(acts)
     answer = set_full(history, PLAIN)
     assert [conflict.kind for conflict in answer.conflicts] == [kind]
@@ -224,13 +224,13 @@ def test_an_element_added_twice_may_stand_twice() -> None:
     assert not set_full(history_of([add(1, 1, 2), add(1, 1, 0, "info"), read((1, 1), 3, 4)]), PLAIN).conflicts
 
 
-def test_what_no_read_showed_is_not_exercised() -> None:
+def test_a_set_that_nobody_reads_is_not_exercised() -> None:
     answer = set_full(history_of([add(1, 1, 2)]), PLAIN)
     assert not answer.conflicts
     assert "unexercised" in answer.undecided[0]
 
 
-def test_sets_share_memory_with_what_they_grew_from() -> None:
+def test_a_grown_set_leaves_its_origin_unchanged() -> None:
     first = Elements((1, 2))
     left, right = first.grown(3), first.grown(4)
     assert list(left) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""What checkers/README.md and checkers/CONDITIONS.md say is what happens, and what docstrings cite of them is there."""
+"""checkers/README.md and checkers/CONDITIONS.md say what happens, and have the sections that docstrings cite."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
 def block(language: str, containing: str) -> str:
-    """The code block of that language in which something stands."""
+    """The code block of `language` that contains `containing`."""
     found = re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     (one,) = (text for text in found if containing in text)
     return str(one)
@@ -52,7 +52,7 @@ def test_as_a_library(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("False\n")
 
 
-def test_every_model_and_option_is_told() -> None:
+def test_the_readme_names_every_model_and_option() -> None:
     assert re.findall(r"^\| `([a-z-]+)` \|", README.split("## Models")[1].split("###")[0], re.MULTILINE) == list(MODELS)
     usage = README.split("## The command")[1]
     options = [spelling for param in command.judge.params for spelling in param.opts if spelling.startswith("-")]

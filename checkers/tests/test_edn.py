@@ -65,7 +65,7 @@ def test_forms(text: str, value: Any) -> None:
         "(" * 99 + "#<Object>" + ")" * 99,
     ],
 )  # fmt: skip
-def test_what_is_no_form(text: str) -> None:
+def test_text_that_is_no_form_is_refused_with_a_short_message(text: str) -> None:
     with pytest.raises(Malformed) as caught:
         value_of(text)
     assert len(str(caught.value)) < 200

@@ -1,4 +1,4 @@
-"""Known histories of exclusion, tokens, stores, lists that nothing may be lost from, and jobs that are done once."""
+"""Known histories of exclusion, tokens, stores, lists that may lose no update, and jobs that are done only once."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ SERVER, HOLDERS, TOKENS = "server-exclusion", "holder-exclusion", "token-order"
 
 
 def two(second: tuple[int, int], **facts: Any) -> Book:
-    """Worker 1 is granted at 10 (ttl 10, nothing released), worker 2 during `second`."""
+    """Worker 1 is granted the lock at 10 (TTL 10), worker 2 during `second`. Nobody releases it."""
     book = Book(keys=("a",), **facts)
     book.acquire(8, 10, 1, sent=9, ttl=10)
     return book.acquire(*second, 2, ttl=10)
 
 
 def given_up(second: int) -> Book:
-    """There is no lease. Worker 1's client last said at 20 that it holds, and at 40 that it gave its session up."""
+    """There is no lease. Worker 1's client last said at 20 that it holds; at 40 it said that it gave its session up."""
     book = Book(keys=("a",), lease="none").acquire(1, 2, 1).lost(40, 1, base=20)
     return book.acquire(3, second, 2).release(60, 61, 2)
 
@@ -41,9 +41,9 @@ def cut(*begun: int) -> Book:
 
 WAITED = Book(keys=("a",)).acquire(1, 2, 1).release(6, 7, 1)
 WAITED.acquire(3, 8, 2).release(9, 10, 2)
-# Granted for longer than there are numbers, from a renewal on.
+# From the renewal on, the lease would end beyond the largest number.
 ENDLESS = Book(keys=("a",)).acquire(8, 10, 1, ttl=(1 << 63) - 1).renew(11, 12, 1)
-# Held until release or silence.
+# Without a lease, worker 1 holds until its release or its last operation.
 WITHOUT_LEASE = Book(keys=("a",), lease="none", ttl=0).acquire(1, 2, 1).read(8, 9, 1, -1)
 # Any two of them fit; only all three together do not.
 THREE = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14, 3)
@@ -51,7 +51,7 @@ THREE = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14
 FOUR = Book(keys=("a",), ttl=3).acquire(1, 2, 1, ttl=100)
 for owner in (2, 3, 4):
     FOUR.acquire(owner * 10, owner * 10 + 1, owner).release(owner * 10 + 2, owner * 10 + 3, owner)
-# Session 7 gets the second key when session 9 leaves it, at 14: so until then it held the first one too.
+# Session 7 is granted the second key when session 9 releases it, at 14, so it held the first key until then too.
 ONE_SESSION = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 1, session=7).add(F.SESSION_OPEN, 1, 1, session=9)
 ONE_SESSION.acquire(2, 2, 1, session=9, key=1).add(F.KEEP_ALIVE, 10, 11, session=9).release(14, 15, 1, session=9, key=1)
 ONE_SESSION.acquire(3, 4, 2, session=7).acquire(5, 20, 3, session=7, key=1).acquire(6, 13, 4, session=8)
@@ -66,12 +66,12 @@ STORY = (
 )
 TOKEN, LEFT = Book().acquire(1, 2, 1, token=5), Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1)
 HELD, NO_ROOM = {"kind": "granted-while-held"}, {"kind": "no-room"}
-# Nobody inside for 7, 3 and 2 ms while somebody waited; two inside for 4 ms; and once nobody waited.
+# While somebody waited, nobody was inside for 7, 3 and 2 ms. Two were inside for 4 ms. Once nobody waited.
 HANDED_OVER = Book(keys=("a",), ttl=10**12)
 TIMES = ((1, 2, 10), (5, 17, 20), (6, 23, 30), (7, 32, 40), (8, 36, 50), (60, 70, 80))
 for owner, (inv, ret, left) in enumerate(TIMES, 1):
     HANDED_OVER.acquire(inv * MS, ret * MS, owner).release(left * MS, left * MS + 1, owner)
-# For more than the second that its lease lasts.
+# Worker 1 is frozen for longer than its lease of 1 s.
 FROZEN = Book(keys=("a",), ttl=1000 * MS, fault_names=("freeze-holder",))
 FROZEN.acquire(1, 100 * MS, 1, ttl=1000 * MS).acquire(1000 * MS, 2000 * MS, 2, ttl=1000 * MS, process=6)
 FROZEN.release(3000 * MS, 3000 * MS + 1, 1).release(3000 * MS, 3000 * MS + 1, 2)
@@ -106,7 +106,7 @@ test_server_exclusion = known(
     ("an expired lease", two((28, 30)).release(20, 21, 1), {EXPIRED: 1}),
 )
 
-# Worker 1 died, and the answer to its renewal came late.
+# Worker 1 died. The answer to its renewal, sent at 3 or at 11, came late.
 DEAD, DEAD_INSIDE = (Book(keys=("a",)).acquire(1, 2, 1, ttl=6).renew(sent, 15, 1) for sent in (3, 11))
 for book in (DEAD, DEAD_INSIDE):
     book.acquire(4, 10, 2).release(20, 21, 2)
@@ -133,7 +133,7 @@ test_tokens = known(
 
 
 def crowded(grants: int, ttl: int) -> Book:
-    """No two can be told apart by time, and each may have come first."""
+    """Time orders no two of these grants: each may have come first."""
     book = Book(keys=("a",), ttl=ttl)
     for owner in range(1, grants + 1):
         book.acquire(owner, grants + owner, owner, ttl=ttl)
@@ -142,7 +142,7 @@ def crowded(grants: int, ttl: int) -> Book:
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many movable grants were looked at for each set of them."""
+    """For each set of movable grants, the number of grants that the search looked at."""
     settle, looked = schedule.Search._settle, list[int]()
 
     def counting(search: schedule.Search, mask: int, end: int, path: Any, bits: Any) -> Any:
@@ -154,7 +154,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_the_work_for_many_movable_grants_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget counts what each set of movable grants costs, so that hundreds of them cannot take hours."""
+    """The budget counts the cost of each set of movable grants, so that hundreds of grants cannot take hours."""
     monkeypatch.setattr(schedule, "BUDGET", 10_000)
     found = result_on(crowded(1_000, 3), SERVER)
     assert found.valid is None
@@ -170,8 +170,8 @@ def test_all_keys_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("ttl", [0, -5])
-def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, looked_at: list[int]) -> None:
-    """As a lock of somebody else's recorded them: all are movable, eight of them open at a time."""
+def test_grants_without_a_ttl_are_found_to_fit_without_a_long_search(ttl: int, looked_at: list[int]) -> None:
+    """As a foreign lock recorded them: all are movable, and eight are open at a time."""
     book = Book(keys=("a",), ttl=ttl)
     for owner in range(1, 3_001):
         book.acquire(10 * owner, 10 * owner + 75, owner, ttl=ttl)
@@ -187,7 +187,7 @@ def test_grants_without_a_ttl_fit_anywhere_and_that_is_seen_at_once(ttl: int, lo
     ("one worker", LEFT.then().acquire(5, 6, 5).release(7, 8, 5), "no hand-overs, 1 needed"),
     ("polite", LEFT.then().acquire(5, 6, 2).release(7, 8, 2), "no contended acquires, 1 needed"),
 )
-def test_what_exercises_both(name: str, book: Book, unexercised: str | None) -> None:
+def test_only_contended_hand_overs_exercise_exclusion(name: str, book: Book, unexercised: str | None) -> None:
     assert result_on(book, name).unexercised == unexercised
 
 
@@ -205,7 +205,7 @@ def stale(store: str, outcome: Any = FAIL, **more: Any) -> Book:
 
 
 def both(flags: int = 0, **facts: Any) -> Book:
-    """Two hold when the first one writes."""
+    """Two workers hold the lock when the first one writes."""
     book = Book(store="unfenced", keys=("a",), **facts).acquire(1, 2, 1, ttl=50, flags=flags)
     return book.acquire(3, 4, 2, ttl=50, flags=flags).write(5, 6, 1, 10)
 
@@ -218,7 +218,7 @@ def delayed(sent: int) -> Book:
 ONE = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1)
 AT_ONCE = ONE.then().write(5, 9, 1, 10, token=1).write(6, 9, 1, 11, token=1).write(7, 9, 1, 10, token=1)
 AT_ONCE.read(10, 11, 1, 11).read(12, 13, 1, 11)
-# The counter was lost: worker 2 is granted token 3 after worker 1 had token 7.
+# The token counter was lost: worker 2 is granted token 3 after worker 1 had token 7.
 WENT_BACK = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5, token=7).release(6, 7, 1)
 WENT_BACK.acquire(8, 10, 2, ttl=50, token=3).write(11, 12, 2, 20, token=3)
 ACCEPTED, REFUSED = {"kinds": ["stale-write-accepted"]}, {**GOOD, STALE: 1}
@@ -230,7 +230,7 @@ UNREACHED = ONE.then().write(3, 4, 1, 10, FAIL, token=1, reason=Reason.UNAVAILAB
 OWNER = Book(store="compare-owner", keys=("a",)).acquire(1, 2, 1).acquire(3, 4, 2)
 OWNER.read(5, 6, 1, -1).read(7, 8, 2, -1).write(9, 10, 1, 10, FAIL).write(11, 12, 2, 20).read(13, 14, 1, 20)
 
-test_what_a_store_accepts = known(
+test_a_store_that_accepts_a_stale_write_is_reported = known(
     FENCE,
     ("of an unfenced store with both grants", stale("unfenced", outcome=1), REPORTED),
     ("of a semaphore both hold", both(permits=2), VALID),
@@ -247,7 +247,7 @@ test_what_a_store_accepts = known(
     ("an unanswered stale write", stale("unfenced", INFO), VALID),
     ("and a read that proves it", stale("unfenced", INFO).read(15, 16, 2, 10), ACCEPTED),
     ("a refused value", stale("fence-writes").read(15, 16, 2, 10, token=2), {"kinds": ["refused-value-read"]}),
-    # A write that never reached the store says nothing about its bar, and was not accepted either.
+    # A write that never reached the store was not accepted, and says nothing about the store's bar.
     ("only refusals by the fence are evidence", UNREACHED, VALID),
     ("repeated values are searched", AT_ONCE, VALID),
     ("repeated values without an order", AT_ONCE.then().read(14, 15, 1, 10), {"kinds": ["no-order"]}),
@@ -275,7 +275,7 @@ def test_a_store_that_looks_at_the_state_alone_knows_no_stale_holder(store: str)
     assert answers(FENCE, stale(store), no_holders) == no_holders
 
 
-def test_the_proof() -> None:
+def test_a_valid_store_history_comes_with_an_order_as_proof() -> None:
     proof = there(result_on(OWNER, FENCE).proof)
     assert (proof.form, len(proof.rows)) == ("order", 5)
 
@@ -295,7 +295,7 @@ def final(value: int, length: int) -> Book:
 
 
 def unanswered(sent: int) -> Book:
-    """A write without an answer, and a fault on the way to the store until 38."""
+    """A write, sent at `sent`, gets no answer. A fault loses replies of the store from 20 to 38."""
     book = OVERWRITTEN.then(fault_names=("store-reply-lost",)).acquire(33, 34, 4).write(sent, 0, 4, 40, INFO, base=10)
     return book.fault("store-reply-lost", 20, 38, target="replies of the store to clients c1").final(50, 51, 10, 1)
 
@@ -306,16 +306,16 @@ OVERWRITTEN.acquire(1, 2, 1).read(3, 4, 1, -1)
 OVERWRITTEN.acquire(3, 10, 2).read(11, 12, 2, -1).write(13, 14, 2, 20, base=-1).release(15, 16, 2)
 OVERWRITTEN.acquire(17, 18, 3).read(19, 20, 3, 20).write(21, 22, 3, 30, base=20).release(23, 24, 3)
 OVERWRITTEN.write(30, 31, 1, 10, base=-1).release(32, 33, 1)
-# As behind a fence on writes alone: the stale write lands between its successor's read and write.
+# A fence on writes alone allows this: the stale write lands between its successor's read and write.
 BETWEEN = Book(workload="set", keys=("a",)).acquire(1, 2, 1).read(3, 4, 1, -1).acquire(3, 10, 2).read(11, 12, 2, -1)
 BETWEEN.write(13, 14, 1, 10, base=-1).write(15, 16, 2, 20, base=-1).final(40, 41, 20, 1)
 TWO_LISTS = Book(workload="set").acquire(1, 2, 1).write(3, 4, 1, 10, base=-1).acquire(3, 5, 2, key=1)
 TWO_LISTS.write(6, 7, 2, 20, base=-1, key=1).final(40, 41, 10, 1).final(42, 43, 20, 1, key=1)
-# A register's writes name no base: none of them is lost for that.
+# Writes to a register name no base. None of them counts as lost for that.
 REGISTER = Book(keys=("a",)).acquire(1, 2, 1).write(3, 4, 1, 10).write(5, 6, 1, 11).final(7, 8, 11)
 FORK = {"kind": "lost-update", "at": 30, "owners": (1, 2), LOST: 2, FORKS: 1, "unexercised": None}
 NO_LIST = {"valid": True, "unexercised": "the workload register keeps no list of updates"}
-# Each lost branch is judged by itself: what excuses the one does not excuse the other.
+# Each lost branch is judged separately: an excuse for one does not excuse another.
 BRANCHES = Book(workload="set", keys=("a",))
 for owner in (1, 2, 3):
     BRANCHES.acquire(owner, 5 + owner, owner).read(10, 11, owner, -1).write(20 + owner, 30, owner, owner, base=-1)
@@ -338,13 +338,13 @@ test_lists = known(
 )
 
 
-def test_while_a_trial_runs_only_what_is_missing_besides_counts() -> None:
+def test_a_running_trial_counts_no_final_read_as_missing() -> None:
     assert missing(OVERWRITTEN.history(), [UPDATES]) == {}
     assert UPDATES in missing(Book(workload="set").acquire(1, 2, 1).history(), [UPDATES])
 
 
 def jobs(*done: int) -> Book:
-    """Two workers in turn, the second waiting for the first, one job each."""
+    """Workers do one job each, in turn; each waits for the lock while the one before it holds the lock."""
     book = Book(workload="once", keys=("a",))
     for owner, job in enumerate(done, 1):
         at = 10 * owner
@@ -378,5 +378,5 @@ test_jobs_and_sales = known(
 test_sales_are_a_list_of_updates = known(UPDATES, ("too", sales(NONE, 100).final(60, 61, 200, 2), GOOD))
 
 
-def test_what_a_history_shows_is_asked() -> None:
+def test_histories_of_jobs_and_sales_are_checked_for_duplicates() -> None:
     assert all("no-duplicate" in applicable(View(book.history())) for book in (jobs(0), sales(NONE)))

@@ -1,4 +1,4 @@
-"""What each mechanism of a lock that is broken by design explains, and the nearest thing that it does not."""
+"""What each mechanism of a lock that is broken by design explains, and the nearest violation that it does not."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ REFUSED: dict[str, Any] = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
 
 
 def explains(mechanism: str, book: Book, kind: str, *owners: int, at: int = 60) -> bool:
-    """Whether it explains a violation of this kind between the grants of these owners, the earliest first."""
+    """Whether the mechanism explains a violation of this kind by the grants of these owners, the earliest first."""
     history = book.history()
     view = View(history)
     holders = tuple(view.holds.by_owner[owner].row for owner in owners)
@@ -26,7 +26,7 @@ def explains(mechanism: str, book: Book, kind: str, *owners: int, at: int = 60) 
 
 
 def two(**more: Any) -> Book:
-    """Granted at 10 until 50, and at 60."""
+    """Worker 1 is granted the lock at 10 until 50, and worker 2 at 60."""
     return EMPTY.then().acquire(9, 10, 1, sent=10, **more).acquire(11, 60, 2, sent=59)
 
 
@@ -48,18 +48,18 @@ def test_every_design_is_a_mechanism() -> None:
     ("woken all", "woken-all", ("herd",), ("overlap",)),
     ("hash collision", "hash-collision", ("kept-by-another-name",), ("overlap",)),
 )  # fmt: skip
-def test_kinds_that_say_it_all(mechanism: str, kinds: tuple[str, ...], others: tuple[str, ...]) -> None:
+def test_some_mechanisms_look_only_at_the_kind(mechanism: str, kinds: tuple[str, ...], others: tuple[str, ...]) -> None:
     assert all(explains(mechanism, two(), kind, 1, 2) for kind in kinds)
     assert not any(explains(mechanism, two(), kind, 1, 2) for kind in others)
 
 
 def handed(sent: int, answered: int, outcome: Any = OK, lease: int = 20) -> Book:
-    """Worker 1 held from 10, worker 2 from 40, and worker 3 from 60; worker 1's release was on its way."""
+    """Worker 1 holds from 10, worker 2 from 40, worker 3 from 60; worker 1 releases from `sent` to `answered`."""
     told = EMPTY.then().acquire(9, 10, 1, sent=10, ttl=lease).acquire(11, 40, 2, sent=39, ttl=40)
     return told.acquire(12, 60, 3, sent=59, ttl=40).release(sent, answered, 1, outcome)
 
 
-# Worker 2 frees its own, which worker 4 gets; it then frees worker 4's, which worker 3 gets.
+# Worker 2's release frees its own lock, which worker 4 gets, and then worker 4's, which worker 3 gets.
 FREED_IN_TURN = EMPTY.then().acquire(11, 40, 2, sent=39, ttl=90).acquire(12, 50, 4, sent=44, ttl=90)
 FREED_IN_TURN.release(48, 52, 2).acquire(13, 60, 3, sent=51, ttl=90)
 OTHER_KEY = (
@@ -126,12 +126,12 @@ def kept_alive(session: int) -> Book:
     ("its client had not", two(), "gave-up", "nested-refused", 1, False),
     ("that explains no other token", two().lost(30, 1), "gave-up", "token-changed", 1, False),
 )  # fmt: skip
-def test_what_the_dead_and_the_hung_keep(told: Book, mechanism: str, kind: str, owner: int, expected: bool) -> None:
+def test_a_death_or_hang_explains_its_cases(told: Book, mechanism: str, kind: str, owner: int, expected: bool) -> None:
     assert explains(mechanism, told, kind, owner) is expected
 
 
 def left_behind(outcome: Any = INFO, alive: int = 30, key: int = 0) -> Book:
-    """A release at 20, and a sign of life of its session later; somebody asked from 40 on, after the fault."""
+    """A release at 20, and later a sign of life of its session. Somebody asks from 40 on, after the fault."""
     told = Book(keys=("a", "b"), workers=8, ttl=40).acquire(9, 10, 1, sent=10, session=7, key=key)
     told.release(20, 21, 1, outcome, session=7, key=key).add(F.KEEP_ALIVE, alive, alive + 1, session=7)
     return told.fault("f", 15, 35).acquire(40, 55, 2, outcome=FAIL, reason=Reason.TIMEOUT)
@@ -148,7 +148,7 @@ WAITED = left_behind(OK).acquire(16, 18, 3, outcome=FAIL, reason=Reason.TIMEOUT)
     ("not of another key", left_behind(key=1), "not-recovered", False),
     ("a wait that ended during the fault", WAITED, "not-recovered", True),
 )
-def test_what_was_left_behind(told: Book, kind: str, expected: bool) -> None:
+def test_a_request_left_behind_excuses_only_a_missed_recovery_of_its_key(told: Book, kind: str, expected: bool) -> None:
     view = View(told.history())
     row = view.rows(F.ACQUIRE)[-1]
     assert MECHANISMS["left-behind"](Violation(kind, 60, (row,), (), ()), view, view.history.faults) is expected
@@ -184,7 +184,7 @@ NO_LEASES = EMPTY.then(lease="none").acquire(9, 10, 1, sent=10).acquire(11, 60, 
     ("a server did", "went-ahead", at_ttl(40), "overlap", 60, False),
     ("a lock without leases has no ttl to give", "went-ahead", NO_LEASES, "overlap", 60, False),
 )  # fmt: skip
-def test_what_clocks_and_the_service_explain(mechanism: str, told: Book, kind: str, at: int, expected: bool) -> None:
+def test_a_missed_ttl_explains_only_its_cases(mechanism: str, told: Book, kind: str, at: int, expected: bool) -> None:
     assert explains(mechanism, told, kind, 1, 2, at=at) is expected
 
 
@@ -202,14 +202,14 @@ def test_a_session_that_was_lost(begun: int, healed: int, kind: str, expected: b
 
 
 def clocks(*tokens: int) -> Book:
-    """Each waited for 500 ms, the next beginning while it did; the first to ask got it last."""
+    """Worker 1 asks first, at 1 s, and gets the lock last, at 2.9 s. Worker 2 asks at 2 s and gets it at 2.5 s."""
     told = EMPTY.then(ttl=1000 * MS)
     told.acquire(1000 * MS, 2900 * MS, 1, token=tokens[0])
     return told.acquire(2000 * MS, 2500 * MS, 2, token=tokens[1])
 
 
 def skewed(process: int, healed: int = 4000 * MS) -> Book:
-    """One token is far from what that clock would have shown."""
+    """Worker 2's token is far from what its clock would have shown; a fault moves the clock of `process`."""
     return clocks(3000 * MS, 7).fault("skew-workers", 500 * MS, healed, kind="skew", process=process)
 
 
@@ -235,7 +235,7 @@ def test_a_lock_that_another_name_keeps(left: int, explained: bool) -> None:
 
 
 @cases("sent, given_up, explained", ("met", 15, 25, True), ("after", 23, 40, False))
-def test_a_wait_that_a_clock_was_set_in(sent: int, given_up: int, explained: bool) -> None:
+def test_a_clock_set_during_a_wait_explains_a_missed_recovery(sent: int, given_up: int, explained: bool) -> None:
     told = EMPTY.then().acquire(9, 10, 1).acquire(sent, 0, 0, process=2, outcome=INFO, given_up=given_up)
     told.fault("clock-jump-forward", 4, 22, kind="clock", healing=20)
     assert explains("timers-set-back", told, "not-recovered", 1) is explained
@@ -243,7 +243,7 @@ def test_a_wait_that_a_clock_was_set_in(sent: int, given_up: int, explained: boo
 
 
 @cases("tokens", ("in order", (5, 6)), ("against the answers", (6, 5)))
-def test_where_tokens_contradict_the_answers_these_tell_who_was_first(tokens: tuple[int, int]) -> None:
+def test_answers_decide_the_first_holder_when_tokens_contradict_them(tokens: tuple[int, int]) -> None:
     told = EMPTY.then().acquire(9, 10, 1, sent=10, token=tokens[0]).acquire(11, 60, 2, sent=59, token=tokens[1])
     view = View(told.history())
     rows = sorted((grant.token, grant.row) for grant in view.holds)

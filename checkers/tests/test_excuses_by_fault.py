@@ -1,4 +1,4 @@
-"""What each mechanism explains, and what it does not: before the fault, of another key, holder, node or kind."""
+"""What each mechanism explains, and what not: violations before the fault, or of another key, holder, node or kind."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ def facts(mechanism: str, name: str = SERVER, nodes: tuple[str, ...] = (ANY,), *
 
 
 def given_away(why: str, name: str = SERVER, *tokens: int, answered: int = 10, until: int = 50, **more: Any) -> Book:
-    """Worker 1 is granted at 10 a lease until 50; its release at 40 is refused. Worker 2 was granted it at 30."""
+    """Worker 1 is granted at 10 a lease until 50; its release at 40 is refused. Worker 2 is granted the lock at 30."""
     first, second = tokens or (-1, -1)
     book = Book(**facts(why, name, **more)).acquire(9, answered, 1, sent=9, ttl=until - 9, token=first)
     book.release(40, 41, 1, FAIL, reason=Reason.NOT_OWNER)
@@ -43,7 +43,7 @@ def struck(mechanism: str, *times: int, name: str = SERVER, **more: Any) -> Book
 
 
 def stays(jumped: int) -> Book:
-    """Worker 1's lease ended at 25 anyhow; it is still inside when worker 2 comes at 30."""
+    """Worker 1's lease ends at 25 even without a fault. Worker 1 is still inside when worker 2 comes at 30."""
     return clock(given_away("expired-by-jump", HOLDER, until=25), jumped, jumped + (jumped == 20))
 
 
@@ -52,7 +52,7 @@ def stale_write(at: int) -> Book:
 
 
 EXCUSED = struck("jump", 20, 21)
-# Beside worker 2, who came after the jump.
+# Worker 3 is granted the lock beside worker 2, which came after the jump.
 NOT_ALL_EXCUSED = struck("jump", 20, 21).acquire(32, 35, 3, sent=34, ttl=50).release(62, 63, 3)
 BY_TOKEN, LAST_BY_TOKEN = (
     clock(given_away("expired-by-jump", SERVER, *tokens, answered=35, until=60), 20, 21) for tokens in ((4, 5), (8, 7))
@@ -64,19 +64,19 @@ ITS_NODE, ANOTHER_NODE = (
     clock(given_away("expired-by-jump", nodes=("redis1",)), 20, 21, target=target)
     for target in ("redis1: 61 s forward", "redis12: x")
 )
-# The jump met a lease of key b; key a was given away twice, both times after it.
+# The jump meets a lease of key b. Key a is granted twice, both times after the jump.
 OF_ANOTHER_KEY = Book(**facts("expired-by-jump", keys=("a", "b")))
 OF_ANOTHER_KEY.acquire(9, 10, 5, sent=9, ttl=60, key=1).release(75, 76, 5, key=1)
 OF_ANOTHER_KEY.acquire(24, 25, 1, sent=24, ttl=40).release(45, 46, 1, FAIL, reason=Reason.NOT_OWNER)
 clock(OF_ANOTHER_KEY.acquire(26, 30, 2, sent=29, ttl=50).release(60, 61, 2), 20, 21)
-# Worker 1's lease ends at 30. It writes at 28, and worker 2 at 35, both onto the empty list.
+# Worker 1's lease ends at 30. Worker 1 writes at 28, and worker 2 at 35, both onto the empty list.
 UPDATE = Book(**facts("expired-by-jump", UPDATES, **STORE))
 UPDATE.acquire(9, 10, 1, sent=9, ttl=21).read(11, 12, 1, -1)
 UPDATE.acquire(11, 25, 2, sent=24, ttl=50).read(26, 27, 2, -1)
 UPDATE.write(28, 29, 1, 5, base=-1).write(35, 36, 2, 6, base=-1).final(90, 91, 6, 1)
 clock(UPDATE, 20, 20)
 
-test_what_was_done_to_a_clock = known(
+test_a_clock_fault_explains_only_the_end_of_a_lease_in_force = known(
     SERVER,
     ("while the lease was in force", EXCUSED, DOCUMENTED),
     ("the grant came before the proof", struck("jump", 29, 33), DOCUMENTED),
@@ -120,7 +120,7 @@ test_stores_and_clocks = known(
 )
 
 
-def test_a_jump_explains_only_what_follows_from_a_lease_that_is_gone() -> None:
+def test_a_jump_explains_only_consequences_of_a_lost_lease() -> None:
     assert answers(SERVER, stays(20), VIOLATED) != VIOLATED
     history = EXCUSED.history()
     violation, *_ = check(history, [SERVER])[0].violations
@@ -135,7 +135,7 @@ def lost(book: Book, begun: int, applied: int, kind: str = "wipe") -> Book:
 
 
 def went_back(begun: int, applied: int, token: int) -> Book:
-    """Worker 1 had token 7 and released long ago; worker 2 gets a smaller one, or the same."""
+    """Worker 1 had token 7 and released long ago. Worker 2 gets a smaller token, or the same."""
     book = Book(**facts("state-lost", TOKENS)).acquire(9, 10, 1, token=7, ttl=50).release(14, 15, 1)
     return lost(book.acquire(12, 40, 2, sent=39, token=token, ttl=50).release(60, 61, 2), begun, applied)
 
@@ -143,11 +143,11 @@ def went_back(begun: int, applied: int, token: int) -> Book:
 @pytest.mark.parametrize("kind", ["wipe", "failover"])
 @pytest.mark.parametrize("name", [SERVER, HOLDER])
 def test_a_lease_in_force_is_lost(kind: str, name: str) -> None:
-    for begun, applied, expected in ((20, 25, DOCUMENTED), (5, 8, VIOLATED)):  # in time; granted after it
+    for begun, applied, expected in ((20, 25, DOCUMENTED), (5, 8, VIOLATED)):  # in time; before the grant
         assert answers(name, lost(given_away("state-lost", name), begun, applied, kind), expected) == expected
 
 
-test_what_a_loss_of_data_explains = known(
+test_tokens_and_answers_give_no_order_across_a_loss_of_data = known(
     SERVER,
     ("a restart with its data", lost(given_away("state-lost"), 20, 25, "restart"), VIOLATED),
     ("tokens that went back tell no order", lost(given_away("state-lost", SERVER, 7, 3), 20, 25), DOCUMENTED),
@@ -171,7 +171,7 @@ for session in (1, 2):
 
 
 def revoked(told: int = 40, outcome: Outcome = FAIL, answered: int = 0) -> Book:
-    """Session 1's lease was prolonged at 12, to 62 at least; then the service says that it is gone."""
+    """Session 1's lease was prolonged at 12, to 62 at least. Then the service says that the lease is gone."""
     book = KEPT_ALIVE.then().acquire(9, 10, 1, sent=9, ttl=50, session=1)
     if answered:
         book.add(F.KEEP_ALIVE, answered - 1, answered, session=1, process=1)
@@ -181,13 +181,13 @@ def revoked(told: int = 40, outcome: Outcome = FAIL, answered: int = 0) -> Book:
 
 
 def revoked_unnoticed(outcome: Outcome = FAIL) -> Book:
-    """As `revoked`, by a service that acknowledges every release; then who held asks for the lock again."""
+    """As `revoked`, by a service that acknowledges every release. Then the former holder asks for the lock again."""
     book = revoked(outcome=OK)
     return book.add(F.ACQUIRE, 44, 45, outcome, process=1, session=1, reason=Reason.NOT_OWNER)
 
 
 def granted_side_by_side(first: int = 11) -> Book:
-    """Session 2 asks at `first` and is answered last, at 30; then it is told that its lease is gone."""
+    """Session 2 asks at `first` and is answered last, at 30. At 40 it is told that its lease is gone."""
     book = KEPT_ALIVE.then().acquire(9, 29, 1, sent=9, ttl=50, session=1).release(60, 61, 1, session=1)
     book.acquire(first, 30, 2, sent=first, ttl=50, session=2)
     return book.release(40, 41, 2, FAIL, reason=Reason.NOT_OWNER, session=2)
@@ -203,7 +203,7 @@ test_a_lease_that_was_revoked = known(
     ("it came back only after the second grant", came_back(revoked(), healing=35), VIOLATED),
     ("a disk lets it go on now and then", came_back(revoked(), "disk", healing=35), DOCUMENTED),
     ("a kill", came_back(revoked(), "kill"), VIOLATED),
-    # Its lease lasts until 70 or longer; the server comes back at 25, and the next that is heard comes at 81.
+    # The lease lasts until 70 or longer. The server comes back at 25, and the next answer comes at 81.
     ("who asked for nothing is told late", came_back(revoked(80, answered=20)), DOCUMENTED),
     ("who asked meanwhile is not", came_back(revoked(80, answered=27)), VIOLATED),
     ("the service must have said so", came_back(revoked(outcome=OK)), VIOLATED),
@@ -215,9 +215,7 @@ test_a_lease_that_was_revoked = known(
 
 
 def passed_in_the_queue(loses: int, told: int = 40) -> Book:
-    """Session 1 is in the queue at 10, session 2 asks at 15; they are answered at 30 and 29. One of them is told that
-    its lease is gone.
-    """
+    """Session 1 queues at 10, session 2 at 16. Their answers come at 30 and 29. One is told that its lease is gone."""
     book = KEPT_ALIVE.then(**facts("revoked-early", "fifo", lease="session", ttl=50))
     book.acquire(9, 30, 1, sent=9, ttl=50, session=1, base=10).acquire(15, 29, 2, sent=15, ttl=50, session=2, base=16)
     for owner in (1, 2):
@@ -226,7 +224,7 @@ def passed_in_the_queue(loses: int, told: int = 40) -> Book:
     return book
 
 
-test_whoever_lost_its_lease_lost_its_place_in_the_queue = known(
+test_a_revoked_lease_explains_that_its_session_was_passed_in_the_queue = known(
     "fifo",
     ("it was the one that was passed", came_back(passed_in_the_queue(1)), DOCUMENTED),
     ("it was the other", came_back(passed_in_the_queue(2)), VIOLATED),
@@ -235,7 +233,7 @@ test_whoever_lost_its_lease_lost_its_place_in_the_queue = known(
 
 
 def lacked_by_members(*told: int) -> Book:
-    """Sessions 1 and 2 were granted by changes 5 and 6, in force until 62, which members lack at 45; some were told."""
+    """At 45, members lack changes 5 and 6: the grants of sessions 1 and 2, in force until 62. Some were told."""
     held = tuple(Contents(who, 45, 45, 9, 9, (Entry("k", 7, 7, 0, ""),), "") for who in "xyx")
     book = KEPT_ALIVE.then(**facts("revoked-early", "members-agree", lease="session", ttl=50), looks=(held,))
     for owner in (1, 2):
@@ -245,7 +243,7 @@ def lacked_by_members(*told: int) -> Book:
     return book.acquire(13, 14, 3, sent=13, ttl=50, token=7)
 
 
-test_members_lack_what_was_revoked_and_nothing_else = known(
+test_members_may_lack_only_grants_that_are_known_to_be_revoked = known(
     "members-agree",
     ("both were told", came_back(lacked_by_members(1, 2)), DOCUMENTED),
     ("one was told", came_back(lacked_by_members(1)), VIOLATED),
@@ -253,7 +251,7 @@ test_members_lack_what_was_revoked_and_nothing_else = known(
 )
 
 
-def test_a_holder_alone_is_told_so_too() -> None:
+def test_a_revocation_explains_a_violation_only_of_the_revoked_holder() -> None:
     view = View(came_back(revoked()).history())
     first, second = (view.holds.by_owner[owner].row for owner in (1, 2))
     for row, expected in ((first, True), (second, False)):
@@ -262,7 +260,7 @@ def test_a_holder_alone_is_told_so_too() -> None:
 
 
 def revoked_in_silence(name: str = SERVER, told: int = 26, silent: int = 9, prolonged: int = 5) -> Book:
-    """Session 1 lasts until 38, and is said to be gone at `told`; session 2 had no answer from `silent` on, for 3."""
+    """Session 1 lasts until 38, but is said to be gone at `told`. Session 2 gets no answer from `silent` on, for 3."""
     book = Book(**facts("revoked-early", name, lease="session", ttl=20))
     for sent in (1, prolonged, 18):
         book.add(F.KEEP_ALIVE, sent, sent + 1, session=1, process=1)
@@ -273,12 +271,12 @@ def revoked_in_silence(name: str = SERVER, told: int = 26, silent: int = 9, prol
 
 
 def passed_on(**more: Any) -> Book:
-    """Worker 1 has the lock in session 1, and worker 2 gets it at 30."""
+    """Worker 1 holds the lock in session 1, and worker 2 is granted it at 30."""
     book = revoked_in_silence(**more).acquire(7, 8, 1, ttl=20, session=1)
     return book.acquire(8, 30, 2, sent=29, ttl=20, session=2).release(33, 34, 2, session=2)
 
 
-test_a_lease_that_was_revoked_by_a_leader_that_the_machine_stalled = known(
+test_a_stalled_leader_explains_a_revoked_lease = known(
     SERVER,
     ("when the old one thought that it was over", passed_on(), DOCUMENTED),
     ("when nobody can have thought so", passed_on(told=23), VIOLATED),
@@ -287,7 +285,7 @@ test_a_lease_that_was_revoked_by_a_leader_that_the_machine_stalled = known(
     ("it had been prolonged just before", passed_on(prolonged=8), VIOLATED),
 )
 
-test_a_waiter_is_told_so_too = known(
+test_a_stalled_leader_explains_a_refused_keep_alive_of_a_waiter = known(
     "honest-renewal",
     ("after a silence", revoked_in_silence("honest-renewal"), DOCUMENTED),
     ("without any", revoked_in_silence("honest-renewal", silent=0), VIOLATED),
@@ -297,7 +295,7 @@ test_a_waiter_is_told_so_too = known(
 def overtaken(
     begun: int = 11, healed: int = 80, sent: int = 12, answered: int = 0, granted: int = 20, ttl: int = 50, **more: str
 ) -> Book:
-    """Worker 1 writes 5 onto the empty list and hears nothing, or late; worker 2 writes 6 onto that list; 5 remains."""
+    """Worker 1 writes 5 onto the empty list, answered late or never. Worker 2 writes 6 onto that list; 5 remains."""
     book = Book(**facts("late-delivery", UPDATES, **STORE)).acquire(9, 10, 1, ttl=ttl).read(11, 11, 1, -1)
     book.write(sent, answered or 14, 1, 5, OK if answered else INFO, base=-1).release(15, 16, 1)
     book.acquire(13, granted, 2, ttl=50).read(21, 22, 2, -1).write(23, 24, 2, 6, base=-1).release(25, 26, 2)
@@ -310,7 +308,7 @@ test_a_write_that_came_late = known(
     ("sent before the fault", overtaken(13, granted=14), VIOLATED),
     ("sent after the fault", overtaken(5, 11, granted=14), VIOLATED),
     ("what was done to a worker meanwhile", overtaken(kind="stall", granted=14), VIOLATED),
-    # Two were inside at once, and the second to write is the one without an answer.
+    # Two are inside at once, and the second write is the one without an answer.
     ("a write sent after its successor's", overtaken(sent=24), VIOLATED),
 )
 
@@ -340,8 +338,8 @@ def test_a_violation_without_holders_is_never_excused() -> None:
             assert not mechanism(Violation(kind, 60, (), (), ()), View(history), history.faults)
 
 
-def test_a_lost_lease_explains_what_a_reentrant_holder_is_told() -> None:
-    """Worker 1 holds until 20; at 8 it is refused a nested acquire."""
+def test_a_lost_lease_explains_a_refused_nested_acquire() -> None:
+    """Worker 1 holds until 20. Its nested acquire is refused at 8."""
     book = Book(**facts("state-lost", "reentrancy")).acquire(1, 2, 1, ttl=50).release(20, 21, 1)
     book.acquire(7, 8, 1, outcome=FAIL, flags=NESTED, reason=Reason.NOT_OWNER)
     assert answers("reentrancy", lost(book, 5, 6), DOCUMENTED) == DOCUMENTED

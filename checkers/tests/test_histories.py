@@ -1,4 +1,4 @@
-"""Histories on disk: what comes back, and what is refused. Spans of time against counting moments."""
+"""Histories on disk: what is read back, and what is refused. Spans of time, compared with counted moments."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -36,7 +36,7 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["lane.arrow"]
 
 
-def test_an_empty_history_is_one(tmp_path: Path) -> None:
+def test_an_empty_history_is_saved_and_loaded(tmp_path: Path) -> None:
     save(Book().history(), tmp_path / "lane.arrow")
     assert len(load(tmp_path / "lane.arrow")) == 0
 
@@ -67,7 +67,7 @@ def test_a_flipped_bit_is_noticed_or_harmless(tmp_path: Path) -> None:
             again = load(path)
         except BadHistory:
             noticed += 1
-        else:  # padding, or the schema's second copy
+        else:  # the bit is padding, or in the schema's second copy
             assert again.facts == history.facts
             assert all(np.array_equal(again.columns[name], history.columns[name]) for name, _ in row_format.FIELDS)
     assert noticed > 200
@@ -104,7 +104,7 @@ def test_contradictions(tmp_path: Path, book: Book, problem: str) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"workers": 0}, {"workers": "5"}, {"permits": 0}, {"properties": [["recovery"]]}, {"silences": [[3]]}]
 )
-def test_facts_that_nobody_can_have_recorded(tmp_path: Path, wrong: dict[str, object]) -> None:
+def test_impossible_facts_are_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
     save(replace(SOME.history(), facts=replace(FACTS, **wrong)), tmp_path / "lane.arrow")  # type: ignore[arg-type]
     with pytest.raises(BadHistory, match="its description is missing or damaged"):
         load(tmp_path / "lane.arrow")
@@ -140,7 +140,7 @@ def moments(spans: Iterable[Span]) -> set[int]:
     return {at for begin, end in spans for at in range(begin, end)}
 
 
-def test_against_counting() -> None:
+def test_spans_agree_with_counted_moments() -> None:
     rng = Random(5)
     for _ in range(2000):
         some, others = (
@@ -157,6 +157,6 @@ def test_against_counting() -> None:
             assert moment(left, place) == at
 
 
-def test_there_is_no_moment_after_their_end() -> None:
+def test_a_moment_after_the_end_of_all_spans_is_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         moment([(1, 3)], 2)

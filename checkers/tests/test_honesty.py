@@ -1,4 +1,4 @@
-"""Known histories of what clients thought and were told: beliefs, renewals, releases; and of holders that died."""
+"""Known histories of the beliefs, renewals and releases of clients, and of holders that died."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ BELIEF = "honest-belief"
 
 
 def queued(lease: str, *tokens: int) -> Book:
-    """Simultaneous requests."""
+    """Two acquires, sent at nearly the same time and granted at 10 and 40."""
     book = Book(keys=("a",), bounds={BELIEF: 0}, lease=lease)
     for owner, inv, ret, left, token in zip((1, 2), (1, 2), (10, 40), (50, 60), tokens or (-1, -1), strict=True):
         book.acquire(inv, ret, owner, ttl=3, token=token).release(left, left + 1, owner, FAIL)
@@ -25,7 +25,7 @@ def under(fault: str) -> Book:
 
 
 def cut_short(mechanism: str, kind: str) -> Book:
-    """The server's clock is set ahead while worker 1 holds, or its data are lost."""
+    """While worker 1 holds, the server's clock is set ahead, or its data are lost."""
     hazards = (Hazard(BELIEF, ("f",), mechanism),)
     claims = (Claim("server-exclusion"),)
     book = Book(keys=("a",), bounds={BELIEF: 0}, fault_names=("f",), claims=claims, hazards=hazards)
@@ -36,9 +36,9 @@ def cut_short(mechanism: str, kind: str) -> Book:
 # Worker 1 is granted at 10, worker 2 at 30; the bound is 5.
 TWO = Book(keys=("a",), bounds={BELIEF: 5})
 TWO.acquire(8, 10, 1, ttl=10).acquire(25, 30, 2, ttl=10)
-# Nobody else asks: sent at 9, its lease can end at 19, and the bound is 5.
+# Nobody else asks. Worker 1's lease, asked for at 9, can end at 19; the bound is 5.
 ALONE = Book(keys=("a",), bounds={BELIEF: 5}).acquire(8, 10, 1, sent=9, ttl=10)
-# The answer to the first was overtaken.
+# Worker 2 is granted the lock before worker 1's answer arrives.
 OVERTAKEN = Book(keys=("a",), bounds={BELIEF: 0}).acquire(8, 60, 1, sent=9, token=1)
 OVERTAKEN.acquire(25, 30, 2, token=2).release(70, 71, 1)
 READING = Book(keys=("a",), bounds={BELIEF: 0}).acquire(8, 10, 1, flags=SHARED).acquire(25, 30, 2, flags=SHARED)
@@ -73,7 +73,7 @@ test_honest_belief = known(
     ("the server's clock may run fast", ALONE.then(drift=0.25).release(23, 24, 1), {**PAST_LEASE, "moments": [22]}),
     ("pings may keep a session alive", ALONE.then(lease="touch").release(90, 91, 1), VALID),
     ("no bound is declared", ALONE.then(bounds={}).release(90, 91, 1), NO_BOUND),
-    # A late notice counts from when it was due: its process did not run in between.
+    # A late notice counts from when it was due, as its process did not run in between.
     ("noticed", TWO.then().add(F.LOST, 90, 91, owner=1, process=1, sent=35), {NOTICED: 1}),
     ("rounded up", OVERTAKEN, {LONGEST: 1}),
     ("one grant", Book(bounds={BELIEF: 1}).acquire(1, 2, 1), {"unexercised": "1 grant, 2 needed"}),
@@ -90,7 +90,7 @@ LOST: Any = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
 
 
 def session(lease: str = "session") -> Book:
-    """Session 7 is asked for at 1, for 10; worker 1 is granted in it at 5."""
+    """Session 7 is asked for at 1, with a TTL of 10. Worker 1 is granted the lock in it at 5."""
     book = Book(keys=("a", "b"), lease=lease, ttl=10).add(F.SESSION_OPEN, 1, 2, session=7)
     return book.acquire(4, 5, 1, session=7, ttl=10)
 
@@ -100,14 +100,14 @@ def session_refused(inv: int, ret: int, book: Book | None = None) -> Book:
 
 
 def grained(before: int) -> Book:
-    """The last was sent at 14. Its lease, 20 - 3 after the one before and the grain, ends at 24, 31 or 21."""
+    """The keep-alive of 14 counts at most the grain (3) after `before`. The lease ends 20 - 3 later: at 24 or 31."""
     book = Book(lease="session", ttl=20, grain=3).add(F.SESSION_OPEN, 1, 2, session=7)
     book.add(F.KEEP_ALIVE, before, before + 1, session=7).add(F.KEEP_ALIVE, 14, 15, session=7)
     return session_refused(24, 25, book)
 
 
 def called_over(asked: int, held: int, told: int, released: int) -> Book:
-    """Session 7 of worker 2 is created at 3, for 10; worker 1 holds from `held` on, and keeps its own alive."""
+    """Worker 2's session 7 is created at 3, TTL 10. Worker 1 holds from `held` on, and keeps its session 8 alive."""
     book = Book(keys=("a",), lease="session", ttl=10)
     book.add(F.SESSION_OPEN, 1, 2, session=8).add(F.SESSION_OPEN, 3, 4, session=7)
     book.acquire(10, held, 1, session=8, ttl=10)
@@ -118,7 +118,7 @@ def called_over(asked: int, held: int, told: int, released: int) -> Book:
 
 
 def excused(mechanism: str, kind: str, struck: int) -> Book:
-    """Refused too early, at 16, beside what a hazard names."""
+    """A renewal is refused too early, at 16, beside the fault that a hazard names."""
     hazards = (Hazard(RENEWAL, ("f",), mechanism),)
     book = GRANTED.then(fault_names=("f",), claims=(Claim("server-exclusion"),), hazards=hazards)
     return book.renew(15, 16, 1, **LOST).fault("f", struck, struck + 1, kind=kind, healing=struck)
@@ -128,7 +128,6 @@ def passed_on(book: Book) -> Book:
     return book.acquire(20, 21, 2, session=8).add(F.KEEP_ALIVE, 22, 23, session=7)
 
 
-# Worker 1 asked at 9 and is granted at 10, for 10.
 GRANTED = Book(keys=("a",)).acquire(8, 10, 1, sent=9, ttl=10)
 GRANTED_TWICE = GRANTED.then().acquire(20, 30, 2)
 NO_GRANT = session_refused(9, 10, Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7))
@@ -177,20 +176,20 @@ test_renewals = known(
 
 
 def followed(**more: Any) -> Book:
-    """Worker 1 is granted at 10 for 10, worker 2 at 30."""
+    """Worker 1 is granted the lock at 10, with a lease of 10, and worker 2 at 30."""
     return Book(keys=("a",)).acquire(8, 10, 1, ttl=10).acquire(25, 30, 2, **more)
 
 
 FOREIGN_RELEASE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}
 ANOTHERS = {"told": ("So a release was acknowledged although the lock was another's by then.",)}
 NOT_ITS_OWN = {
-    "holders": (0, 1),  # who took it from worker 1
+    "holders": (0, 1),  # worker 2, which took the lock from worker 1
     "told": ("So a release was acknowledged although the lock had not been worker 1's since another was granted it.",),
 }
 EXERCISED = {**GOOD, STALE_RELEASES: 1}
 IN_DOUBT = {"valid": True, "unexercised": "nobody released what another held by then"}
 LONG_LEASE = followed(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
-# Worker 2 has gone by 32, and worker 3 has it from 35 on.
+# Worker 2 has released by 32, and worker 3 holds the lock from 35 on.
 THREE = followed().release(31, 32, 2).acquire(33, 35, 3).release(36, 37, 1)
 
 test_owner_release = known(
@@ -205,8 +204,7 @@ test_owner_release = known(
 )
 
 
-# Crashes: worker 1 is granted at 10 for 10, and killed at 12. The bound is 5, so others must get it by 27.
-
+# Crashes: worker 1 is granted at 10 for 10, and killed at 12. The bound is 5, so others must get the lock by 27.
 FACTS: dict[str, Any] = {"keys": ("a",), "bounds": {"crash-release": 5}, "fault_names": ("kill-holder",)}
 
 
@@ -224,7 +222,7 @@ def refused(inv: int, ret: int, reason: Reason = Reason.NONE, process: int = 2, 
     return (book or crash()).add(F.ACQUIRE, inv, ret, FAIL, process=process, reason=reason)
 
 
-# A writer asks from 13 to 35; the dead reader's lease is over at 22, that of the other at 26.
+# A writer asks from 13 to 35. The dead reader's lease ends at 22, the other reader's at 26.
 BESIDE = Book(**FACTS).acquire(9, 10, 1, ttl=10, flags=SHARED).read(11, 12, 1, -1).acquire(13, 35, 9)
 BESIDE.fault("kill-holder", 11, 60, applied=12, kind="kill", owner=1, process=1)
 BESIDE.acquire(14, 16, 2, ttl=10, flags=SHARED)
@@ -234,7 +232,7 @@ NOBODY_WAITED = {"valid": True, WAITED_FOR: 0}
 WAITED = ("worker 2's acquire",)
 AT_A_MESSAGE = Book(**{**FACTS, "fault_names": ("at-every-request-kill",)}).acquire(9, 10, 1, ttl=10)
 AT_A_MESSAGE.fault("at-every-request-kill", 11, 60, kind="stall", owner=1, process=1).acquire(13, 70, 2)
-NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told": WAITED}  # the one who waited then
+NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told": WAITED}  # row 3 waited at 28
 NOT_LONG = {"valid": True, "unexercised": "nobody asked for long enough for what a dead or hung holder held"}
 NO_CRASH = {"valid": True, "unexercised": "no holder died, or hung for longer than the TTL"}
 HUNG = {"kind": "kept-by-a-hung-holder", "at": 27}
@@ -243,7 +241,7 @@ SESSION.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1).acquire(15
 
 
 def silent(answered: int, granted: int, **facts: Any) -> Book:
-    """Worker 2's keep-alive of 16 has its first answer at `answered`; worker 1's session can end at 24."""
+    """Worker 2 asks from 16 on to be kept alive, and has its first answer at `answered`. Session 7 can end at 24."""
     book = Book(**{**FACTS, "lease": "session", **facts}).acquire(9, 10, 1, ttl=10, session=7)
     book.add(F.KEEP_ALIVE, 13, 14, session=7, process=1).fault("kill-holder", 12, 60, kind="kill", owner=1, process=1)
     book.add(F.KEEP_ALIVE, 16, 0, INFO, session=8, process=2, given_up=min(answered, 19))
@@ -253,10 +251,10 @@ def silent(answered: int, granted: int, **facts: Any) -> Book:
     return book.acquire(15, granted, 2, session=8)
 
 
-# Worker 2 had it when worker 1 was killed.
+# Worker 2 held the lock when worker 1 was killed.
 PASSED_ON_BEFORE = Book(**FACTS).acquire(1, 2, 1, ttl=3).acquire(7, 8, 2, ttl=30)
 PASSED_ON_BEFORE.fault("kill-holder", 9, 60, kind="kill", owner=1, process=1).add(F.ACQUIRE, 9, 38, FAIL, process=3)
-# Worker 1's lease could end at 20, before its answer came; worker 2 holds from 18 on.
+# Worker 1's lease could end at 20; its answer comes after that, at 25, or before, at 19. Worker 2 holds from 18 on.
 ANSWERED_LATE, ANSWERED = (Book(**FACTS).acquire(9, ret, 1, sent=10, ttl=10) for ret in (25, 19))
 for book in (ANSWERED_LATE, ANSWERED):
     book.acquire(11, 18, 2, ttl=90)
@@ -303,5 +301,5 @@ test_crash_release = known(
 )
 
 
-def test_each_reader_that_died_is_told() -> None:
+def test_each_dead_reader_is_reported() -> None:
     assert sorted(violation.holders[0] for violation in result_on(BOTH_DIED, "crash-release").violations) == [0, 1]

@@ -1,4 +1,4 @@
-"""What verdicts mean, given claims and hazards."""
+"""The verdicts that results get, given claims and hazards."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,22 +41,22 @@ def test_a_hazard_excuses_what_its_mechanism_explains() -> None:
 
 
 def late_write(applied: int, healed: int) -> Book:
-    """Frozen by a fault that no hazard names; its belief ended at 12 and it noticed at 25."""
+    """A fault that no hazard names freezes worker 1. Its belief ended at 12, and it notices at 25."""
     book = overlap(fault_names=("late-write",)).lost(25, 1, sent=12)
     return book.fault("late-write", applied, healed, kind="freeze", owner=1)
 
 
 def stalled(believed: int = 12, **facts: Any) -> Book:
-    """Worker 1's belief ended at 12 and it noticed at 25, beside worker 2, who came in at 20; nobody froze it."""
+    """Worker 1's belief ended at `believed`, but it notices at 25, after worker 2 came in at 20. No fault froze it."""
     return overlap(fault_names=("none",), claims=(EVERYWHERE,), **facts).lost(25, 1, sent=believed)
 
 
 def asked(sure: int, **facts: Any) -> Book:
-    """As `stalled`, of a client that last said at `sure` that it holds; by what it told before, it did until 24."""
+    """As `stalled`, for a client that last said at `sure` that it holds. By what it said before, it held until 24."""
     return overlap(fault_names=("none",), claims=(EVERYWHERE,), **facts).lost(25, 1, sent=24, base=sure)
 
 
-# Of the three that are inside, for whom there are two permits, the last to come is nobody's excuse.
+# Three are inside, with two permits. A freeze of the last to come excuses nothing.
 CROWD = overlap(permits=2).acquire(1, 22, 3, sent=21, ttl=50).release(30, 31, 3)
 EVERYWHERE = Claim(HOLDERS)
 OVER_ALREADY = overlap(fault_names=("none",), hazards=()).acquire(21, 28, 3, sent=10, ttl=5).lost(29, 3, sent=15)
@@ -69,16 +69,16 @@ STORE = Hazard("fenced-store", FROZEN, "frozen-past-ttl")
 BROKEN, NOT_SHOWN = {"word": Verdict.NOT_PROMISED_BROKEN}, {"word": Verdict.WEAKNESS_NOT_SHOWN}
 HELD, UPHELD = {"word": Verdict.NOT_PROMISED_HELD}, {"word": Verdict.UPHELD}
 NOT_STRESSED, NOT_APPLICABLE = {"word": Verdict.NOT_STRESSED}, {"word": Verdict.NOT_APPLICABLE}
-# Its client looks at the clock in another thread, so the late notice is the machine's.
+# The client looks at the clock in another thread, so the machine, not the fault, caused the late notice.
 STALL_HOLDER = overlap(fault_names=("stall-holder",), claims=(Claim(HOLDERS, under=("stall-holder",)),))
 STALL_HOLDER.lost(25, 1, sent=12)
 STALL_HOLDER.fault("stall-holder", 5, 40, kind="stall", owner=1)
-# The counter was lost: worker 1, who was stalled, has the larger token although it came first.
+# The token counter was lost: worker 1, which was stalled, came first but has the larger token.
 WENT_BACKWARDS = Book(keys=("a",), fault_names=("none",), claims=(EVERYWHERE,), hazards=(HAZARD,))
 WENT_BACKWARDS.acquire(1, 8, 1, sent=2, ttl=10, token=4).lost(25, 1, sent=12)
 WENT_BACKWARDS.acquire(3, 20, 2, sent=5, ttl=50, token=3).release(30, 31, 2)
 
-test_what_a_hazard_excuses = known(
+test_a_hazard_excuses_only_violations_that_its_mechanism_explains = known(
     HOLDERS,
     ("frozen only when the lease had ended", freeze(overlap(), 13, 40), VIOLATED),
     ("thawed before the lease ended", freeze(overlap(), 5, 11), VIOLATED),
@@ -89,7 +89,7 @@ test_what_a_hazard_excuses = known(
     ("a frozen holder of a permit is one too many when it wakes up", freeze(CROWD.then(), 5, 40), DOCUMENTED),
     ("the last to come", freeze(CROWD.then(), 5, 40, 3), VIOLATED),
     ("a fault that never came", overlap().fault("freeze-holder", 5, 40, applied=0, kind="freeze", owner=1), VIOLATED),
-    # Its renewal goes on, so its lease does.
+    # The stalled holder's renewal goes on, so its lease does not end.
     ("a hung thread", overlap().fault("freeze-holder", 5, 40, kind="stall", owner=1), VIOLATED),
     ("a freeze that was never healed", freeze(overlap(), 5, 0), DOCUMENTED),
     ("a freeze by another fault", BY_ANOTHER, BROKEN),
@@ -103,7 +103,7 @@ test_what_a_hazard_excuses = known(
     ("of this store mode", freeze(overlap(hazards=(FENCED,), store="fence-writes"), 5, 40), DOCUMENTED),
     ("a stall of the machine is told by a late notice", stalled(), DOCUMENTED),
     ("it still believed when worker 2 came in", stalled(21), VIOLATED),
-    # Its own client may trust its lease for less than it was told, and had ended its belief when that may have ended.
+    # The client may trust its lease for less than the TTL, so its belief may have ended when the lease could have.
     ("a client that is asked may have stopped before", asked(19), DOCUMENTED),
     ("if it did not say since that it holds", asked(21), VIOLATED),
     ("and if its lease may have ended", asked(11, lease_ends=22), VIOLATED),
@@ -153,7 +153,7 @@ UNCERTAIN = Hazard("fenced-store", FROZEN, "frozen-past-ttl", certain=False)
 
 
 def claimed(*under: str) -> Book:
-    """Two faults, and a claim under some."""
+    """Two faults, and a claim under the faults `under`."""
     claim = Claim(HOLDERS, under=under)
     book = overlap(fault_names=("cut-client-drop", "pause-server"), hazards=(), claims=(claim,)).lost(15, 1)
     return book.fault("cut-client-drop", 4, 8).fault("pause-server", 10, 12)
@@ -165,7 +165,7 @@ def undeclared(fault: str = "none", **facts: Any) -> Book:
 
 
 def masked(applied: int = 5, kind: str = "cut", **facts: Any) -> Book:
-    """Under two faults, of which one freezes the holder."""
+    """Two faults strike. One of them freezes the holder."""
     book = overlap(fault_names=(*FROZEN, "cut-client-drop"), **facts)
     return freeze(book.fault("cut-client-drop", 5, 40, kind=kind, owner=kind == "freeze"), applied, 40)
 
@@ -182,7 +182,7 @@ CONTROL = freeze(overlap(hazards=(STORE,), store="unfenced"), 5, 40)
 QUIET_CONTROL = freeze(overlap(hazards=(UNCERTAIN,), store="unfenced"), 5, 40)
 NO_FAULT = Book(claims=(Claim("recovery"),), bounds={"recovery": 5}).acquire(1, 2, 1)
 
-test_what_becomes_of_a_store = known(
+test_claims_and_hazards_decide_the_verdict_on_a_store = known(
     FENCE,
     ("a store that lies is not explained by a freeze", LIES, VIOLATED),
     ("no fence, on which nobody counts", undeclared(store="unfenced"), NOT_APPLICABLE),
@@ -191,7 +191,7 @@ test_what_becomes_of_a_store = known(
     ("no fence, and a stale write", undeclared(store="unfenced").write(40, 41, 1, 10), BROKEN),
 )
 
-test_what_claims_and_several_faults_make_of_it = known(
+test_claims_and_hazards_decide_the_verdict_under_several_faults = known(
     HOLDERS,
     ("a claim under one of two faults", claimed("cut-*"), HELD),
     ("a claim under both", claimed("cut-*", "pause-server"), UPHELD),
@@ -202,14 +202,14 @@ test_what_claims_and_several_faults_make_of_it = known(
     ("the other froze the holder in time", masked(13, "freeze"), BROKEN),
     ("any hazard of two excuses", TWO_HAZARDS, DOCUMENTED),
     ("in any order", TWO_HAZARDS.then(hazards=(LATE, HAZARD)), DOCUMENTED),
-    # The holder noticed in time, since it could not be reached either.
+    # The holder noticed in time, since it was cut off as well.
     ("another fault may mask it", masked().lost(15, 1), HELD),
     ("no fault masks nothing", freeze(overlap(fault_names=("none", *FROZEN)).lost(15, 1), 5, 40), NOT_SHOWN),
     ("unexplained, the other fault claimed", masked(13, claims=(Claim(HOLDERS, under=("cut-*",)),)), VIOLATED),
     ("unexplained, the other fault not claimed", masked(13, claims=(Claim(HOLDERS, under=()),)), BROKEN),
 )
 
-test_what_claims_make_of_it = known(
+test_claims_decide_the_verdict_on_server_exclusion = known(
     SERVER,
     ("without declarations", undeclared(), UPHELD),
     ("without declarations, broken", undeclared(lease_ends=45), VIOLATED),
@@ -222,13 +222,13 @@ test_what_claims_make_of_it = known(
 test_recovery_without_a_fault = known("recovery", ("does not apply", NO_FAULT, NOT_APPLICABLE))
 
 
-def test_without_a_fence_a_trial_misses_a_stale_write_only_as_a_control() -> None:
+def test_a_trial_without_a_fence_waits_for_a_stale_write_only_as_a_certain_control() -> None:
     assert missing(undeclared(store="unfenced").history(), [FENCE]) == {}
     assert FENCE in missing(CONTROL.history(), [FENCE])
     assert FENCE not in missing(QUIET_CONTROL.history(), [FENCE])
 
 
-def test_a_trial_goes_on_until_a_certain_hazard_has_shown_and_ends_where_a_promise_is_broken() -> None:
+def test_a_trial_waits_for_a_certain_hazard_and_ends_when_a_promise_is_broken() -> None:
     silent, shown = freeze(overlap().lost(15, 1), 5, 40), freeze(overlap(), 5, 40)
     expected = {HOLDERS: "no violation by frozen-past-ttl yet"}
     assert missing(silent.history(), [HOLDERS]) == expected
@@ -243,7 +243,7 @@ def test_a_trial_goes_on_until_a_certain_hazard_has_shown_and_ends_where_a_promi
 
 
 @pytest.mark.parametrize("kind", ["clock", "wipe", "failover"])
-def test_a_fault_on_what_a_server_knows_of_leases_must_meet_one(kind: str) -> None:
+def test_a_fault_on_a_server_stresses_exclusion_only_if_it_meets_a_lease(kind: str) -> None:
     """Worker 1's lease is in force until 12, worker 2's from 19 to 31."""
 
     def struck(*moments: int) -> Book:
@@ -258,7 +258,7 @@ def test_a_fault_on_what_a_server_knows_of_leases_must_meet_one(kind: str) -> No
     assert judged(struck(40, 25), SERVER).word is Verdict.UPHELD
 
 
-def test_what_needs_a_holder_does_not_apply_where_nobody_gets_the_lock_any_more() -> None:
+def test_exclusion_does_not_apply_if_nobody_gets_the_lock_after_a_fault() -> None:
     def words(*hazards: Hazard) -> dict[str, Verdict]:
         claims = tuple(Claim(name, under=("cut-*",)) for name in (SERVER, "recovery"))
         bounds = {"recovery": 5}

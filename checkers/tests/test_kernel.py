@@ -1,4 +1,4 @@
-"""Kernels: one source, two forms, and a cache that gives out only what belongs to it, from folders that are trusted."""
+"""Kernels have one source and two forms, and a cache that gives out only what belongs to it, from trusted folders."""
 
 import os
 import pickle
@@ -35,7 +35,7 @@ class Pair(NamedTuple):
 
 
 class Both(NamedTuple):
-    """As kernels take and return them, one within another."""
+    """A named tuple within another, as kernels take and return them."""
 
     pair: Pair
     total: int
@@ -82,7 +82,7 @@ def test_both_forms_answer_the_same(count: int) -> None:
         assert np.asarray(answers[1][2]).any()
 
 
-def test_what_is_passed_in_may_be_read_only_strided_or_a_list() -> None:
+def test_arguments_may_be_read_only_strided_or_lists() -> None:
     both = _input(20)
     a, few = both.pair
     frozen = a.copy()
@@ -125,7 +125,7 @@ NO_COMPILING = "import numba.core.compiler as c; c.compile_extra = None"
 
 
 class Package:
-    """A module with a kernel that calls one of another module, and processes that use it."""
+    """A module with a kernel that calls a kernel of another module, and processes that use it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -167,7 +167,7 @@ class Package:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Package, Path]:
-    """One that has been compiled, and a copy of its files."""
+    """A package that has been compiled, and a copy of its files."""
     package = Package(tmp_path_factory.mktemp("package"))
     assert package.run(LARGE) == ["1 True True"]
     assert len(package.files("home/fencepost/kernels")) == 1
@@ -176,7 +176,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Package, Path]:
 
 @pytest.fixture
 def package(compiled: tuple[Package, Path]) -> Package:
-    """In the same folder each time: what was compiled belongs to the path and the time of its source."""
+    """The compiled package, always in the same folder: the cache belongs to the path and the time of its source."""
     package, copy = compiled
     shutil.rmtree(package.folder)
     shutil.copytree(copy, package.folder)
@@ -216,7 +216,7 @@ def test_a_damaged_file_means_compiling_again(package: Package, pattern: str, ke
     assert not [*package.folder.rglob("*.nb?")], "what is gone is written anew the next time"
 
 
-def test_where_nothing_can_be_written_it_works_all_the_same(package: Package) -> None:
+def test_a_kernel_works_where_its_cache_cannot_be_written(package: Package) -> None:
     shutil.rmtree(package.folder / "home")
     (package.folder / "home").write_text("")  # a file where a folder should be: nobody may write there, root included
     assert package.run(LARGE, complaint="not kept for the next time: ") == ["1 True True"]
@@ -228,7 +228,7 @@ def test_numbas_own_setting_is_honoured(package: Package) -> None:
     assert package.run(LARGE, base=package.folder / "elsewhere", body=NO_COMPILING) == ["1 True True"]
 
 
-def test_processes_may_compile_the_same_at_once_for_other_types_and_under_a_generous_umask(package: Package) -> None:
+def test_processes_may_compile_a_kernel_at_once_for_other_types_under_a_generous_umask(package: Package) -> None:
     kinds = ["int64", "uint8"] * 2
     shutil.rmtree(package.folder / "home")
     processes = [package.start(LARGE, kind=kind, body="import os; os.umask(0o002)") for kind in kinds]
@@ -250,7 +250,7 @@ class Planted:
 
 @pytest.fixture
 def mark(package: Package) -> Path:
-    """Exists once one of the planted files, which are named as those of the cache are, was read."""
+    """A file that exists once a planted file was read. The planted files have the names of the cache's files."""
     mark = package.folder / "mark"
     for file in (package.folder / "home").rglob("*.nb?"):
         file.write_bytes(pickle.dumps(Planted(mark)))
@@ -258,7 +258,7 @@ def mark(package: Package) -> Path:
     return mark
 
 
-def test_what_is_planted_is_read_where_only_its_owner_can_have_put_it(package: Package, mark: Path) -> None:
+def test_a_planted_file_is_read_from_a_folder_that_only_its_owner_can_write_to(package: Package, mark: Path) -> None:
     package.run(LARGE)
     assert mark.exists()
 
@@ -284,7 +284,7 @@ def test_nothing_is_loaded_from_another_folder_where_ours_takes_no_files(package
 
 
 def test_nothing_is_loaded_from_a_run_folder(package: Package, mark: Path) -> None:
-    """Wherever in it the files stand, and from wherever it is judged."""
+    """Wherever in the run folder the files stand. It is also the working directory, and once the base of the cache."""
     run = package.folder / "run"
     shutil.copytree(ROOT / "results/tests/formats/2", run)
     (planted,) = (package.folder / "home/fencepost/kernels").iterdir()
@@ -298,7 +298,7 @@ def test_nothing_is_loaded_from_a_run_folder(package: Package, mark: Path) -> No
         assert not mark.exists()
 
 
-def test_who_can_enter_or_replace_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_others_can_enter_or_replace_is_exposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
     outer.mkdir()
     inner.mkdir(mode=0o700)

@@ -23,7 +23,7 @@ from checkers.tests.build import FAIL, INFO, Book, cases
 
 
 def said(book: Book, **settings: Any) -> tuple[str, tuple[int, ...]]:
-    """The kind of the only conflict and its rows, or ``valid`` and the order; proofs must be accepted."""
+    """The kind and the rows of the only conflict, or ``valid`` and the order. Asserts that the proof is accepted."""
     history, options = book.history(), Settings(**settings)
     answer = lease(history, options)
     assert not answer.undecided
@@ -47,7 +47,7 @@ def test_the_settings_bring_a_ttl_and_a_drift() -> None:
         lease(book().history(), Settings())
 
 
-def test_what_is_no_lease_is_refused() -> None:
+def test_a_history_that_does_not_fit_the_lease_model_is_refused() -> None:
     for facts in ({"lease": "none"}, {"lease": "quorum"}, {"permits": 2}):
         with pytest.raises(Unusable):
             lease(ONE.then(**facts).history(), Settings())
@@ -58,7 +58,7 @@ def test_what_is_no_lease_is_refused() -> None:
         lease(replace(history, clock=np.zeros((1, 2), np.int64)), Settings())
 
 
-def test_whose_an_operation_is_must_be_clear() -> None:
+def test_an_operation_of_an_unclear_attempt_is_refused() -> None:
     for book in (
         ONE.then().release(12, 13, 1, INFO).acquire(14, 15, 1, ttl=10),
         ONE.then().release(12, 15, 1).acquire(14, 16, 1, ttl=10),
@@ -75,41 +75,40 @@ def ordered(*tokens: int) -> Book:
 
 
 def freed(first: int, other: int) -> Book:
-    """An unanswered release frees its lock or leaves its session alone; executed, it prolongs what else that holds."""
+    """The release of key 1 gets no answer. If executed, it freed key 1 and prolonged session 7, which holds key 0."""
     book = Book(lease="touch", ttl=10).acquire(1, 1, 1, session=7).acquire(2, 2, 2, session=7, key=1)
     book.release(8, 0, 2, INFO, session=7, key=1)
     return book.acquire(3, other, 3, session=8, key=1).acquire(3, first, 4, session=9)
 
 
 def both(second: int) -> Book:
-    """Session 7 holds both keys; another gets the second one."""
+    """Session 7 holds both keys; session 8 is granted the second key at `second`."""
     book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7).acquire(3, 4, 1, session=7)
     return book.acquire(5, 6, 2, session=7, key=1).acquire(8, second, 3, session=8, key=1)
 
 
 def closed(at: int, second: int) -> Book:
-    """What is granted in it afterwards contradicts the closing."""
+    """Session 7's closing returns at `at`. A grant at 5 and a keep-alive at 9 contradict a closing before them."""
     book = Book(lease="session", ttl=10).add(F.SESSION_CLOSE, 2, at, session=7).acquire(4, 5, 1, session=7)
     return book.add(F.KEEP_ALIVE, 9, 9, session=7).acquire(9, second, 2, session=8)
 
 
-# Granted at 10 for 10.
 ONE = Book(keys=("a",), ttl=0).acquire(10, 10, 1, ttl=10)
 INSIDE, RENEWAL, RELEASE, VALID = "granted-inside-a-hold", "renewal-lied", "release-lied", "valid"
 THREE = Book(keys=("a",), ttl=7).acquire(1, 6, 1).acquire(2, 8, 2).acquire(3, 14, 3)
-# One owner of two keys releases the first.
+# One owner holds two keys and releases the first.
 KEPT = Book(ttl=10).acquire(1, 2, 1).acquire(1, 2, 1, key=1).release(3, 4, 1).acquire(5, 6, 2).acquire(5, 6, 3, key=1)
 NESTED_TOO = ONE.then().acquire(11, 12, 1, flags=NESTED).release(13, 14, 1, flags=NESTED).acquire(15, 19, 2, ttl=10)
 AGAIN = ONE.then().release(12, 13, 1).acquire(13, 14, 1, ttl=10).release(15, 16, 1)
-# What prolongs the session is the word that the release was done.
+# The acknowledged release prolongs the session.
 TOUCHED = Book(lease="touch", ttl=10).acquire(1, 2, 1, session=7).acquire(5, 6, 2, session=7, key=1)
 TOUCHED.release(8, 9, 2, session=7, key=1).acquire(10, 17, 3, session=8)
-# Each of two sessions is to have ended before the other got its second key, at one instant.
+# Each session would have to end before the other gets its second key, both at one instant.
 CROSSED = Book(lease="session", ttl=10).acquire(4, 4, 1, session=7).acquire(4, 4, 2, session=8, key=1)
 CROSSED.acquire(5, 5, 3, session=8).acquire(5, 5, 4, session=7, key=1)
 ELSEWHERE = Book(lease="grant", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7).acquire(8, 9, 1, session=7)
 ELSEWHERE.acquire(10, 11, 2, session=8)
-# Its acquire has no answer, its release has.
+# The first acquire gets no answer, but its release does.
 RELEASED = Book(lease="touch", ttl=3).acquire(1, 0, 1, outcome=INFO, session=7).acquire(2, 2, 2, session=7, key=1)
 RELEASED.release(5, 6, 1, session=7).acquire(6, 6, 3, session=8, key=1)
 ENDLESS = Book(lease="session").add(F.SESSION_OPEN, 1, 2, session=7, ttl=(1 << 63) - 1)
@@ -122,7 +121,7 @@ ENDLESS.acquire(3, 4, 1, session=7).acquire(30, 31, 2, session=8)
     ("a grant after it", ONE.then().acquire(12, 20, 2, ttl=10), VALID, (0, 1)),
     ("a renewal in time is believed", ONE.then().renew(15, 16, 1).acquire(17, 24, 2, ttl=10), INSIDE, (0, 1, 2)),
     ("one that did not lies", ONE.then().acquire(12, 22, 2, ttl=10).renew(24, 25, 1), RENEWAL, (0, 1, 2)),
-    # At the very deadline it may have found the lease expired.
+    # At the very deadline, the renewal may have found the lease expired.
     ("at the deadline", ONE.then().renew(15, 20, 1).acquire(17, 24, 2, ttl=10), RENEWAL, None),
     ("lost early", ONE.then().renew(15, 19, 1, FAIL), "lost-early", (0, 1)),
     ("lost in the end", ONE.then().renew(15, 20, 1, FAIL), VALID, None),
@@ -143,24 +142,24 @@ ENDLESS.acquire(3, 4, 1, session=7).acquire(30, 31, 2, session=8)
     ("an unanswered release freed, and did not prolong", freed(12, 8), INSIDE, None),
     ("a session ends all its holds at once", both(10), INSIDE, None),
     ("a session ended all its holds", both(11), VALID, None),
-    # A third grant, late: session 7 held the first key until then.
+    # The late third grant shows that session 7 still existed then.
     ("a session was still there", both(11).acquire(14, 15, 4, session=7), INSIDE, None),
     ("a session was there until then", both(14).acquire(14, 15, 4, session=7), VALID, None),
     ("two sessions cannot end before each other", CROSSED, INSIDE, None),
     ("sessions of histories from elsewhere", ELSEWHERE, VALID, None),
     ("closed at the end", closed(9, 9), VALID, None),
     ("closed before it was granted", closed(4, 30), RELEASE, None),
-    # It did not end at 9: it had been closed before, or not at all.
+    # Session 7 did not end at 9: it was closed before, or not at all.
     ("closed and kept alive", closed(4, 9), RENEWAL, None),
     ("an acknowledged release prolongs, whatever became of its acquire", RELEASED, RENEWAL, (0, 1, 2, 3)),
     ("a session longer than there are numbers", ENDLESS, INSIDE, None),
 )
-def test_results(book: Book, kind: str, rows: tuple[int, ...] | None) -> None:
+def test_each_known_history_gets_its_verdict_and_rows(book: Book, kind: str, rows: tuple[int, ...] | None) -> None:
     found = said(book)
     assert found == (kind, found[1] if rows is None else rows)
 
 
-def test_only_what_matters_is_told() -> None:
+def test_a_conflict_names_only_the_owners_that_contradict_each_other() -> None:
     book = Book(keys=("a",), ttl=10)
     for number in range(1, 40):
         book.acquire(number * 20, number * 20 + 1, number).renew(number * 20 + 3, number * 20 + 4, number)
@@ -169,7 +168,7 @@ def test_only_what_matters_is_told() -> None:
     assert {int(book.history().columns["owner"][row]) for row in said(book)[1]} <= {25, 77}
 
 
-def test_the_closings_of_a_session_are_told_apart() -> None:
+def test_two_closings_of_one_session_are_distinguished() -> None:
     for second, valid in ((11, False), (12, True)):
         book = Book(lease="session", ttl=10).add(F.SESSION_CLOSE, 2, 4, session=7).acquire(8, 9, 1, session=7)
         book.add(F.KEEP_ALIVE, 9, 9, session=7).add(F.SESSION_CLOSE, 12, 0, INFO, session=7)
@@ -178,8 +177,8 @@ def test_the_closings_of_a_session_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_who_does_not_wait_for_the_answer_to_a_creation(early: bool) -> None:
-    """What is refused then may have been asked before there was a session; what is acknowledged prolongs it."""
+def test_a_keep_alive_may_be_refused_before_the_creation_of_its_session_is_answered(early: bool) -> None:
+    """An early keep-alive may be refused, as there may be no session yet. An acknowledged one prolongs the session."""
     inv = 5 if early else 6
     book = Book(lease="session", ttl=10).add(F.SESSION_OPEN, 3, 6, session=7).acquire(8, 9, 1, session=7)
     refused = book.then().add(F.KEEP_ALIVE, inv, 8, FAIL, session=7, reason=Reason.NOT_OWNER).history()
@@ -213,7 +212,7 @@ def test_wrong_proofs_are_not_accepted() -> None:
     assert certify(broken, Settings(), False, [0]) is not None
 
 
-def test_what_can_be_spared_is_not_called_minimal() -> None:
+def test_a_proof_with_a_needless_row_is_not_certified_as_minimal() -> None:
     book = ONE.then().renew(11, 12, 1).acquire(13, 14, 2, ttl=10).renew(15, 16, 2)
     history = book.acquire(40, 41, 3, ttl=10).history()
     assert proven(history, Settings(), False, (0, 2)) is None
@@ -238,8 +237,8 @@ def test_the_verifier_is_small_and_shares_nothing_with_the_engine() -> None:
         assert not any(name and ("engines" in name or "holds_and" in name) for name in names)
 
 
-def test_exhaustive_search_itself_tries_every_instant() -> None:
-    """Coming as early as possible, or when something has ended, is enough."""
+def test_exhaustive_search_loses_nothing_by_skipping_instants() -> None:
+    """It is enough to try each event as early as possible and whenever something has ended."""
     for number in range(40):
         case = fuzz_leases.single(Random(f"e{number}"))
         for mode in ("blind", "told", "full"):

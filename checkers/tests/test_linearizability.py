@@ -1,4 +1,4 @@
-"""From a history and a model to a judgement with its proof: engine, search, the least, and its words."""
+"""From a history and a model to a judgement: engine, search, the least contradiction, the proof, and the story."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +41,7 @@ def engine(answer: EngineAnswer) -> Specification:
 
 
 def proven(history: History, statement: Specification | str, settings: Settings = SETTINGS) -> ModelResult:
-    """What is said of it, with a proof that the verifier accepts."""
+    """The judgement of a history. Asserts that the verifier accepts its proof."""
     judged = decide(history, statement, settings)
     named = specification(statement) if isinstance(statement, str) else statement
     if judged.valid:
@@ -66,8 +66,8 @@ def test_invalid_with_its_rows() -> None:
     assert judged.story[-1] == "Worker 2's read fits nowhere: when it returned, there can only have been 9."
 
 
-def test_the_order_of_engine_and_search_are_one() -> None:
-    """The engine decides key 0 and leaves key 1."""
+def test_the_orders_of_engine_and_search_are_joined() -> None:
+    """The engine decides key 0 and leaves key 1 to the search."""
     history = good(2).history()
     rows = np.flatnonzero(history.columns["key"] == 0)
     assert proven(history, engine(EngineAnswer((), {1: "it cannot tell"}, lambda: rows))).valid
@@ -85,7 +85,7 @@ def test_invalid_beats_unknown() -> None:
     assert verify_invalid(history, statement, SETTINGS, judged.rows) is None
 
 
-def test_of_several_contradictions_the_earliest_is_told() -> None:
+def test_the_earliest_of_several_contradictions_is_reported() -> None:
     book = bad(0).write(1, 2, 1, 7, key=1).read(3, 4, 1, 8, key=1)
     book.facts = replace(book.facts, keys=("a", "b"))
     history = book.history()
@@ -94,7 +94,7 @@ def test_of_several_contradictions_the_earliest_is_told() -> None:
     assert decide(history, engine(EngineAnswer(conflicts, {}, nothing)), SETTINGS).key == 1
 
 
-def test_a_contradiction_that_is_none_is_not_believed() -> None:
+def test_a_contradiction_that_the_search_does_not_confirm_is_not_believed() -> None:
     history = good().history()
     judged = decide(history, engine(EngineAnswer((Conflict("stale-read", 0, (0, 1)),), {}, nothing)), SETTINGS)
     assert (judged.valid, "which the search does not confirm" in judged.reason) == (None, True)
@@ -159,26 +159,26 @@ def own(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
-def test_a_users_own(own: Callable[[str], str]) -> None:
+def test_a_model_of_the_user_judges_with_proofs(own: Callable[[str], str]) -> None:
     name = f"{own(OWN)}:Cell"
     assert proven(good().history(), name, Settings()).valid
     judged = proven(bad().history(), name, Settings())
     assert (judged.valid, judged.minimal) == (False, True)
 
 
-def test_a_users_own_by_module(own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_the_user_is_found_by_its_module(own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(own(OWN)).parent))
     assert decide(good().history(), "own_model:Cell").valid
 
 
-def test_a_users_own_may_take_the_settings(own: Callable[[str], str]) -> None:
+def test_a_model_of_the_user_may_take_the_settings(own: Callable[[str], str]) -> None:
     name = own(OWN + "\n        def __init__(self, settings):\n            self.initial = settings.initial\n")
     history = Book(keys=("a",)).read(1, 2, 1, 7).history()
     assert decide(history, f"{name}:Cell", Settings(initial=7)).valid
     assert decide(history, f"{name}:Cell", Settings(initial=8)).valid is False
 
 
-def test_a_users_own_may_say_that_keys_share_a_state(own: Callable[[str], str]) -> None:
+def test_a_model_of_the_user_may_let_keys_share_a_state(own: Callable[[str], str]) -> None:
     name = own(OWN + "\n        keyed = False\n        kinds = {F.READ, F.WRITE}\n")
     history = Book(keys=("a", "b")).write(1, 2, 1, 7).acquire(1, 2, 3).read(3, 4, 1, 7, key=1).history()
     judged = decide(history, f"{name}:Cell")
@@ -206,7 +206,7 @@ FIXED = "class Cell:\n  initial = 1\n  def step"
     ("sees are not fields", OWN + "\n        sees = ('colour',)"),
     ("kinds are not a set of row_format.F", OWN + "\n        kinds = {99}"),
 )
-def test_mistakes_of_a_users_model_are_told_in_a_line(wrong: str, text: str, own: Callable[[str], str]) -> None:
+def test_a_mistake_in_a_users_model_is_reported_in_one_line(wrong: str, text: str, own: Callable[[str], str]) -> None:
     with pytest.raises(ModelError) as caught:
         decide(good().history(), f"{own(text)}:Cell")
     assert wrong in str(caught.value)
@@ -264,7 +264,7 @@ class Never(Model):
 
 
 @pytest.mark.parametrize("outcome", [OK, FAIL, INFO])
-def test_every_kind_of_operation_can_be_told(outcome: Outcome) -> None:
+def test_every_kind_of_operation_has_a_sentence(outcome: Outcome) -> None:
     statement = Specification("never", frozenset(F), lambda history, settings: Never())
     for kind in F:
         book = Book(keys=("a",)).add(kind, 1, 2, outcome, owner=1, value=3, base=4, token=5, reason=Reason.HELD)

@@ -1,4 +1,4 @@
-"""Engines for locks, tokens and stores: how they tell what they find. That they find it: fuzz_locks, fuzz_fenced."""
+"""How engines for locks, tokens and stores tell what they find. fuzz_locks and fuzz_fenced test that they find it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +35,6 @@ def judged(engine: Engine, book: Book, settings: Settings = PLAIN) -> tuple[str,
 
 
 def tokens(ret: int, second: int) -> Book:
-    """The first token is 2."""
     return Book(keys=("a",)).acquire(1, ret, 1, token=2).acquire(3, 4, 2, token=second)
 
 
@@ -84,7 +83,7 @@ def test_locks_and_tokens(
         assert found == (kind, found[1] if rows is None else rows), engine
 
 
-def test_an_owner_whose_operations_overlap_is_left_to_the_search_and_no_other_key_with_it() -> None:
+def test_only_the_key_of_an_owner_with_overlapping_operations_is_left_to_the_search() -> None:
     book = Book().acquire(1, 5, 7).release(3, 6, 7).acquire(1, 2, 8, key=1).acquire(3, 4, 8, key=1)
     answer = locks.mutex(book.history(), Settings())
     assert list(answer.undecided) == [0]
@@ -105,7 +104,7 @@ NOT_LATEST, OVERWRITTEN = "not-the-latest-value", "overwritten-value-read-later"
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_write_below_an_accepted_one_with_both_as_proof(mode: str) -> None:
+def test_a_write_below_an_accepted_token_is_reported_with_both_writes(mode: str) -> None:
     book = store(mode).write(1, 2, 1, 10, token=1).write(3, 4, 2, 20, token=2).write(5, 6, 1, 11, token=1)
     kind, rows = only(book)
     assert rows[-1] == 2
@@ -126,7 +125,7 @@ def test_a_refusal_needs_a_reason(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_read_of_what_was_refused_or_never_written(mode: str) -> None:
+def test_a_read_of_a_refused_or_unwritten_value_is_reported(mode: str) -> None:
     assert only(store(mode).read(1, 2, 1, 99, token=1)) == ("value-never-written", (0,))
     book = store(mode).write(1, 2, 2, 20, token=2).write(3, 4, 1, 10, FAIL, token=1).read(5, 6, 2, 10, token=2)
     assert only(book) == ("refused-value-read", (1, 2))
@@ -137,7 +136,7 @@ def test_a_read_of_what_was_refused_or_never_written(mode: str) -> None:
 
 
 def written(mode: str, second: int = 10, ret: int = 4, outcome: Outcome = OK) -> Book:
-    """10, and then, by another, maybe the same."""
+    """10 is written with token 1, and then `second`, maybe the same value, with token 2."""
     return store(mode).write(1, 2, 1, 10, token=1).write(3, ret, 2, second, outcome, token=2)
 
 
@@ -147,7 +146,7 @@ IN_TURN = written(READS).read(5, 6, 2, 10, token=2)
 LAST_READ, FITTING = (store(mode).write(1, 5, 1, 10, token=1).write(2, 6, 1, 11, token=1) for mode in (READS, WRITES))
 LAST_READ.read(20, 21, 2, 10, token=2)
 FITTING.read(7, 8, 1, 10).read(9, 10, 1, 10)
-# Both groups above can begin at 5: that of the lower token is the one whose write was in time.
+# With a write of 21, both groups above the refusal begin at 5 or later; the lower one has the write that was in time.
 LAST = store(READS).read(2, 2, 1, 0, FAIL, token=1).write(2, 8, 2, 20, token=2)
 LAST.read(5, 7, 3, 20, token=3).read(5, 6, 2, 20, token=2)
 REFUSED_TOO = store(WRITES).write(1, 2, 2, 10, token=2).write(3, 4, 1, 10, FAIL, token=1).read(5, 6, 2, 10)
@@ -190,7 +189,7 @@ def test_values_of_files_from_elsewhere() -> None:
     assert fenced_store(history, Settings(store="fence-reads-and-writes")).undecided == {0: LOOSE}
 
 
-def test_the_lane_knows_its_rule_better_than_the_settings() -> None:
+def test_the_rule_of_the_lane_overrides_that_of_the_settings() -> None:
     book = store("fence-writes").write(1, 2, 1, 10, token=1).write(3, 4, 1, 11, token=1)
     assert only(book, store="fence-writes-strict")[0] == "valid"
     unfenced = book.then(store="unfenced")
@@ -210,7 +209,7 @@ def test_tokens_and_values_of_any_size(factor: int) -> None:
 
 
 @pytest.mark.parametrize("processes", [2, 50])
-def test_what_is_normal_passes_and_what_is_not_is_judged_alone(processes: int) -> None:
+def test_the_screen_passes_normal_keys_and_doubts_only_a_bad_one(processes: int) -> None:
     shape = HistoryShape(20_000, processes, 20, unknown=50)
     history = GENERATORS["fenced-store"](shape)
     doubt = screened(*posed(history, Settings(), RULES["fence-writes"]))

@@ -1,4 +1,4 @@
-"""Measures of what reached the store too late and of two holders at once; and all of them on any history."""
+"""Measures of accesses that reach the store too late and of two holders at once; and all measures on any history."""
 
 import json
 from dataclasses import asdict
@@ -20,7 +20,7 @@ from checkers.tests.build import FAIL, INFO, Book, known, measured
 
 
 def answered(history: History) -> None:
-    """Every measure answers, with numbers of its unit and rows of the history, or says why it cannot."""
+    """Asserts that every measure answers with numbers of its unit and rows of the history, or says why it cannot."""
     found = measures(history)
     assert len({measure.name for measure in found}) == len(found) == len(MEASURES)
     for measure in found:
@@ -31,7 +31,6 @@ def answered(history: History) -> None:
             assert value.number is None or type(value.number) is (float if value.unit == "ratio" else int)
 
 
-# A bit of everything.
 FULL = Book().acquire(1, 2, 1, token=1).renew(3, 4, 1).write(5, 6, 1, 1, token=1).release(7, 8, 1)
 FULL.acquire(4, 9, 2, token=2).read(10, 11, 2, 1, token=2).write(12, 0, 2, 2, INFO, token=2).release(13, 0, 2, INFO)
 FULL.acquire(14, 0, 0, process=3, outcome=INFO).add(F.TRY_ACQUIRE, 15, 16, FAIL, process=1, reason=Reason.HELD)
@@ -46,14 +45,14 @@ def test_every_measure_answers(trial: str) -> None:
     assert all(len(measure.definition) > 40 for measure in measures(history))
 
 
-def test_it_can_be_written_down() -> None:
+def test_measures_can_be_written_as_json() -> None:
     first = json.loads(json.dumps([asdict(measure) for measure in measures(FULL.history())], allow_nan=False))[0]
     assert first["name"] == "definite-overlap"
     assert first["values"][0] == {"name": "pairs", "number": 0, "unit": "count", "of": ""}
 
 
 @pytest.mark.parametrize("trial", ["t", ""])
-def test_nothing_is_measured_of_nothing(trial: str) -> None:
+def test_no_measure_is_exercised_without_a_grant(trial: str) -> None:
     assert all(measure.unexercised for measure in measures(Book(trial=trial).history()))
     unknown = Book(trial=trial).acquire(1, 0, 0 if trial else 1, outcome=INFO).history()
     assert all(measure.unexercised for measure in measures(unknown))
@@ -70,28 +69,27 @@ def test_any_history_has_an_answer() -> None:
 
 
 def fenced(mode: str = "fence-writes") -> Book:
-    """Token 2 is accepted at [3, 4]."""
+    """A write with token 2 is accepted in [3, 4]."""
     return Book(store=mode, keys=("a",)).write(3, 4, 2, 20, token=2)
 
 
-# Owner 1 holds from 2 on, owner 2, who certainly came later, from 12 on.
+# Owner 1 holds from 2 on. Owner 2, which certainly came later, holds from 12 on.
 UNFENCED = Book(store="unfenced", keys=("a",), ttl=5).acquire(1, 2, 1).acquire(10, 12, 2)
-# Sent at 8, answered at 20.
 LATE = UNFENCED.then().write(3, 4, 1, 5).write(8, 20, 1, 7)
 STALE = fenced().write(5, 6, 1, 10, token=1).write(7, 8, 1, 11, FAIL, token=1).read(9, 10, 1, 20, token=1)
 READ = fenced("fence-reads-and-writes").read(9, 10, 1, 20, token=1)
 SAME_TOKEN = fenced().write(5, 6, 2, 21, FAIL, token=2)
 NO_TOKENS = {"unexercised": "the store looks at no tokens"}
 APART = Book(store="fence-writes").write(3, 4, 2, 20, token=2).write(5, 6, 1, 10, token=1, key=1)
-# Refused at [1, 2], before anything larger was sent; and at [5, 6], after.
+# Refused in [1, 2], before a larger token was sent, and in [5, 6], after that.
 NEEDLESS = fenced().write(1, 2, 1, 10, FAIL, token=1).write(5, 6, 1, 11, FAIL, token=1)
 REASON = Book(store="fence-writes", keys=("a",)).write(1, 0, 2, 20, INFO, token=2).write(5, 6, 1, 10, FAIL, token=1)
 OVERWRITTEN = Book(workload="set", keys=("a",)).write(1, 2, 1, 10).write(3, 4, 2, 20).final(9, 10, 20, 1)
-# The unknown write of 6 may have happened; 99 is nobody's.
+# The unknown write of 6 may have happened; nobody wrote 99.
 DIRTY = Book(keys=("a",)).write(1, 2, 1, 5, FAIL).read(3, 4, 2, 5).write(5, 6, 1, 6, FAIL).write(7, 0, 1, 6, INFO)
 DIRTY.read(8, 9, 2, 6).read(10, 11, 2, 99).write(12, 13, 1, 8, FAIL, reason=Reason.UNAVAILABLE)
 SENT = UNFENCED.then().write(13, 14, 1, 7)
-LANDED = LATE.then().read(13, 14, 2, 5)  # what was there before
+LANDED = LATE.then().read(13, 14, 2, 5)  # the read returns what was there before
 NONE_LATE = {"accepted": 0, "unexercised": "nobody sent anything under a token that a larger one had overtaken"}
 NONE_NEAR = {"unexercised": "no write came near the moment at which another was given the lock"}
 ALERT, LATE_ALERT = {"alert": "a stale access was accepted"}, {"alert": "a stale write was accepted"}
@@ -150,21 +148,21 @@ def struck(begun: int) -> Book:
 
 
 def kept(**settings: Any) -> MeasuredHistory:
-    """The first never released: settings say what a file does not."""
+    """Owner 1 never releases. The settings say what a foreign file does not."""
     return MeasuredHistory(FOREIGN.then().acquire(1, 3, 1).acquire(9, 10, 2).history(), Settings(**settings))
 
 
-# The first holds [3, 20], the second [12, 16], on a: 4 together. Then a third one, alone, on b.
+# Owner 1 holds key a in [3, 20], owner 2 in [12, 16]: 4 together. Then owner 3 holds key b, alone.
 OVERLAPPING = Book(ttl=100).acquire(1, 3, 1).acquire(4, 12, 2).release(16, 17, 2).release(20, 21, 1)
 OVERLAPPING.acquire(30, 31, 3, key=1).release(40, 41, 3, key=1)
 FOREIGN = Book(trial="", lock="", store="", ttl=0, keys=("a",))
 TWICE = FOREIGN.then().acquire(1, 2, 1).acquire(3, 4, 1).release(6, 7, 1).release(8, 9, 1)
-# The first may have lasted until its release was answered, at 21.
+# The first hold may have lasted until its release was answered, at 21.
 ENDED = Book(ttl=5).acquire(1, 3, 1).acquire(4, 12, 2).release(16, 17, 2).release(20, 21, 1)
-# Asked for at 4, before the release at 8 was answered at 9; granted after it.
+# Owner 2 asks at 4, before the release of 8 is answered at 9, and is granted the lock after that.
 TOUCHING = Book(ttl=100).acquire(1, 3, 1).release(8, 9, 1).acquire(4, 10, 2).acquire(20, 21, 3, key=1)
 READERS = Book(ttl=100).acquire(1, 3, 1, flags=SHARED).acquire(1, 4, 2, flags=SHARED).acquire(5, 6, 3)
-# Owner 1 comes twice; between its holds, and after them, owner 2.
+# Owner 1 comes twice. Owner 2 comes between its holds, and again during the second.
 AGAIN = FOREIGN.then().acquire(1, 2, 1).release(3, 4, 1).acquire(5, 6, 2).release(7, 8, 2).acquire(9, 10, 1)
 AGAIN.acquire(12, 13, 2).release(14, 15, 2).release(16, 17, 1)
 TWO_HELD = {"alert": "two held at once for certain", "unexercised": None, "property": "server-exclusion"}
@@ -212,7 +210,7 @@ def test_the_definition_is_the_first_paragraph() -> None:
 
 
 def counted(*unknown: int) -> Book:
-    """Tokens 1, 2, 3 and 6: two were skipped before 42. unknown: when others asked that had no answer."""
+    """Tokens 1, 2, 3 and 6: two were skipped before 42. unknown: when acquires without an answer were sent."""
     book = Book(keys=("a",)).acquire(1, 2, 1, token=1).acquire(11, 12, 2, token=2).acquire(21, 22, 3, token=3)
     for inv in unknown:
         book.acquire(inv, 0, 0, outcome=INFO)
@@ -224,20 +222,20 @@ def refused(book: Book, inv: int, f: F = F.TRY_ACQUIRE, ret: int = 0, reason: Re
 
 
 def phantom(lease: str = "none") -> Book:
-    """Released at 5. An acquire at 6 has no answer; at 10 and at 20 the lock is held; at 30 somebody has it."""
+    """Released at 5. An acquire of 6 has no answer. Tries at 10 and at 20 find the lock held; owner 4 gets it at 30."""
     book = Book(keys=("a",), lease=lease).acquire(1, 2, 1).release(4, 5, 1)
     book.acquire(6, 0, 0, process=2, outcome=INFO)
     return refused(refused(book, 10), 20).acquire(25, 30, 4)
 
 
-# Owner 2 is given the lock at 12; owner 1, whose lease was over at 11, is there until 20.
+# Owner 2 is granted the lock at 12. Owner 1, whose lease ended at 11, stays until 20.
 SUPERSEDED = Book(keys=("a",)).acquire(1, 2, 1).acquire(11, 12, 2).release(20, 21, 1).release(25, 26, 2)
 NOTICED = Book(keys=("a",), bounds={"honest-belief": 3}).acquire(1, 2, 1).acquire(11, 12, 2).lost(11, 1)
 # Owner 2 never asked; owner 1 releases once more than it acquired.
 STRANGER = FOREIGN.then().acquire(1, 2, 1).release(3, 4, 2).release(5, 6, 1).release(7, 8, 1)
 EARLY_RECORD = FOREIGN.then().acquire(1, 0, 1, outcome=INFO).release(3, 4, 1)
 BY_TENS = Book(keys=("a",)).acquire(1, 2, 1, token=10).acquire(11, 12, 2, token=20)
-# One that timed out stood in the queue while the tries were refused.
+# An acquire that timed out stood in the queue while the tries were refused.
 IN_THE_WAY = refused(phantom(), 9, F.ACQUIRE, 24, Reason.TIMEOUT)
 KNOWN = Book(keys=("a",), lease="none").acquire(1, 2, 1).release(4, 12, 1).acquire(6, 0, 0, outcome=INFO)
 READER_GONE = Book(keys=("a",), ttl=5).acquire(1, 2, 1, flags=SHARED).acquire(3, 4, 2, flags=SHARED).release(5, 6, 2)
@@ -280,7 +278,7 @@ test_token_gap = known(
 test_phantom_success = known(
     phantom_success,
     ("phantom", phantom(), {"unknown_acquires": 1, "by_refusal": 1, "at_least": 1}),
-    # From 11 others asked in [20, 21] and [25, 30].
+    # After the refusal at 11, others asked in [20, 21] and [25, 30].
     ("it blocked others", phantom(), {"blocked_longest": 6, "blocked_total": 6}),
     ("its witnesses", phantom(), {"rows": ((3,), (4,))}),
     ("a known holder explains refusals", refused(KNOWN, 10), {"by_refusal": 0}),

@@ -1,4 +1,4 @@
-"""Holds against leases, availability, recovery, fairness and latencies."""
+"""Measures of holds against leases, of availability, recovery, fairness and latencies."""
 
 from dataclasses import replace
 
@@ -15,33 +15,33 @@ from checkers.tests.build import FAIL, INFO, Book, known
 
 
 def kept_alive(lease: str) -> Book:
-    """Created at 1, TTL 10, kept alive at 8 and, when it had left, at 30."""
+    """Session 7 is created at 1, with a TTL of 10, and kept alive at 8 and, when the holder has left, at 30."""
     book = Book(keys=("a",), lease=lease).add(F.SESSION_OPEN, 1, 2, session=7).add(F.KEEP_ALIVE, 8, 9, session=7)
     book.acquire(9, 10, 1, session=7).release(15, 16, 1, session=7).add(F.KEEP_ALIVE, 30, 31, session=7)
     return book.add(F.KEEP_ALIVE, 14, 15, session=8)
 
 
 def passed(took: int, inv: int = 7, **more: int) -> Book:
-    """Owner 2 asked at 5, and got it after owner 3, who asked later; a release took so long."""
+    """Owner 2 asks at 5 but is granted the lock after owner 3, which asks at `inv`. Owner 2's release takes `took`."""
     book = Book(keys=("a",), ttl=1000).acquire(5, 50, 2, base=more.pop("queued", -1)).release(60, 60 + took, 2)
     return book.acquire(inv, inv + 1, 3, **more).release(inv + 2, inv + 3, 3)
 
 
 def at_times(book: Book, *clock: tuple[int, int]) -> MeasuredHistory:
-    """From elsewhere, with the times of each row."""
+    """The book as a foreign history, with the times of each row."""
     return MeasuredHistory(replace(book.history(), clock=np.array(clock, np.int64)), Settings())
 
 
-# Took 1, 2, 3 and 4; one was given up after 2; a fault is there in [100, 200].
+# Acquires and releases take 1, 2, 3 and 4; one acquire is given up after 2.
 TIMED = Book(keys=("a",), ttl=1000)
 for n in (1, 2, 3, 4):
     TIMED.acquire(10 * n, 11 * n, n).release(11 * n, 11 * n + n, n)
 TIMED.acquire(60, 62, 0, outcome=FAIL, reason=Reason.TIMEOUT)
-# a is held in [2, 5] and from 20 on, and asked for in [3, 9] and [12, 20]: nobody's in [5, 9] and [12, 20].
+# Lock a is held in [2, 5] and from 20 on, and asked for in [3, 9] and [12, 20]: it is free in [5, 9] and [12, 20].
 WANTED = Book(keys=("a",), ttl=50).acquire(1, 2, 1).release(5, 6, 1)
 WANTED.acquire(3, 9, 0, process=2, outcome=FAIL, reason=Reason.TIMEOUT)
 WANTED.acquire(12, 20, 3).release(30, 31, 3)
-# TTL 10: left 8 before the end, 1 after it, and, renewed at 45, 5 before.
+# The TTL is 10. Holders leave 8 before the end of the lease, 1 after it, 5 before it (renewed at 45), and 3 before it.
 MARGINS = Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1).acquire(11, 12, 2).release(22, 23, 2).acquire(31, 32, 3)
 MARGINS.renew(36, 37, 3).renew(45, 46, 3).release(50, 51, 3)
 MARGINS.acquire(61, 62, 4).renew(65, 66, 4).renew(75, 76, 4).release(82, 83, 4)
@@ -58,18 +58,18 @@ NO_DELTA = {"unexercised": "nothing tells how long a request takes to the servic
 ONE_WORKER = Book().acquire(1, 2, 1, process=1).release(3, 4, 1).acquire(5, 6, 2, process=1)
 PHASES = TIMED.then().fault("pause-server", 100, 200).acquire(99, 150, 7).acquire(199, 0, 0, outcome=INFO)
 PHASES.acquire(300, 309, 8).acquire(400, 0, 0, outcome=INFO)
-# Owner 2 asks at 5 and waits; 3, 4 and 5 ask later and go first. A release takes 2.
+# Owner 2 asks at 5 and waits; owners 3, 4 and 5 ask later and go first. The slowest release takes 2.
 QUEUE = Book(keys=("a",), ttl=1000).acquire(1, 2, 1).release(8, 10, 1).acquire(5, 50, 2).release(60, 61, 2)
 for owner, inv in ((3, 11), (4, 21), (5, 31)):
     QUEUE.acquire(inv, inv + 1, owner).release(inv + 5, inv + 6, owner)
-# Three workers: one gets 3, one 1; one asks in vain for 40.
+# Three workers: one gets 3 grants, one gets 1, and one asks in vain for 40.
 UNEQUAL = Book(keys=("a",), ttl=1000)
 for n, (inv, process) in enumerate(((1, 0), (11, 0), (21, 0), (31, 1)), 1):
     UNEQUAL.acquire(inv, inv + n, n, process=process).release(inv + 5, inv + 6, n, process=process)
 UNEQUAL.acquire(2, 42, 0, process=2, outcome=FAIL, reason=Reason.TIMEOUT)
-# Between the events at 2 and 5, which the file puts at 2000 and 5000, and those at 7 and 10.
 HELD_ONCE = Book(trial="", ttl=0).acquire(1, 2, 1).release(3, 4, 1)
 PLACES = at_times(HELD_ONCE, (1000, 1500), (2000, 2007))
+# The fault lies between the events at 2 and 5, which the file puts at 2000 and 5000, and before those at 7 and 10.
 HELD_TWICE = Book(trial="", ttl=0).acquire(1, 2, 1).release(5, 6, 1).acquire(7, 10, 2).fault("cut", 3, 4)
 ELSEWHERE = at_times(HELD_TWICE, (1000, 2000), (5000, 6000), (7000, 9000))
 
@@ -88,7 +88,7 @@ test_hold_versus_ttl = known(
 
 test_availability_gap = known(
     availability_gap,
-    # The first wait counts too: nobody had it in [1, 2].
+    # The first wait counts too: nobody held the lock in [1, 2].
     ("gaps", WANTED, {"longest": 8, "total": 13, "asked": 15, "gaps": 3}),
     ("the share of time", WANTED, {"share": 13 / 15, "rows": ((3,),)}),
     ("nobody asked", Book(), {"unexercised": "nobody asked for a lock"}),
@@ -133,11 +133,11 @@ test_starvation = known(
 
 test_acquire_latency = known(
     acquire_latency,
-    # Of five, 1 is done after 1; then 1 of 4 after 2, where one is given up; then 1 of 2, and the last.
+    # Of five, one is done after 1; of four, one after 2, when another is given up; then one of two, and the last.
     ("answered", TIMED, {"answered@all": 4, "censored@all": 1}),
     ("latencies", TIMED, {"p50@all": 3, "p90@all": 4, "longest@all": 4, "rows": ((6,),)}),
     ("before", PHASES, {"answered@before": 4, "censored@before": 1, "p50@before": 3}),
-    # One of two: half are done after 51, and the other may never be.
+    # Of two acquires, one is done after 51, and the other may never be.
     ("during", PHASES, {"p50@during": 51, "p90@during": None, "censored@during": 1}),
     ("after", PHASES, {"answered@after": 1, "p50@after": 9, "answered@all": 6}),
     ("no acquire", Book(), {"unexercised": "nobody asked for a lock"}),

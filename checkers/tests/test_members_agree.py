@@ -1,4 +1,4 @@
-"""What members of a service held, beside each other and beside what the clients were told."""
+"""The contents of a service's members are compared with each other and with the answers that clients got."""
 
 from dataclasses import asdict
 from typing import Any
@@ -19,7 +19,7 @@ def key(created: int, changed: int = 0, *, name: str = "k", value: str = "") -> 
 
 
 def look(*held: Contents, **facts: Any) -> Book:
-    """Worker 1 was granted the lock by change 7, and releases at 50; its lease lasts until 41."""
+    """Change 7 grants worker 1 the lock, with a lease until 41. Worker 1 releases the lock at 50."""
     return Book(keys=("a",), ttl=40, looks=(held,), **facts).acquire(1, 3, 1, token=7).release(50, 52, 1)
 
 
@@ -28,20 +28,20 @@ def same(*entries: Entry, at: int = 10, number: int = 9, **more: Any) -> Book:
 
 
 def second(*entries: Entry, number: int = 9) -> Book:
-    """The second of three holds this, the others the grant."""
+    """The second of three members holds `entries`; the other two hold the grant."""
     held = (("x", (key(7),)), ("y", entries), ("z", (key(7),)), ("x", (key(7),)))
     return look(*(contents(member, 10 + step, number, *there) for step, (member, there) in enumerate(held)))
 
 
 def plain(before: str, other: str, after: str) -> Book:
-    """Each character is a key without numbers; nobody writes any more."""
+    """Members x, y and x hold these keys, one for each character, without change numbers. Nobody writes any more."""
     entries = [tuple(Entry(name, 0, 0, 0, name.lower()) for name in names) for names in (before, other, after)]
     held = [Contents(who, at, at, 0, 5, there) for at, (who, there) in enumerate(zip("xyx", entries, strict=True), 60)]
     return look(*held)
 
 
 def between(*entries: Entry) -> Book:
-    """What the second member holds at change 12; the first is asked before it and after it."""
+    """Member y holds `entries` at change 12. Member x is asked before and after that, and holds nothing."""
     return look(contents("x", 10, 9), contents("y", 11, 12, *entries), contents("x", 12, 13))
 
 
@@ -76,7 +76,7 @@ test_members_have_the_same_past = known(
     ("and never compacted", NEVER.then(versions={"x": "3.5", "y": "3.4"}), differ("the digest of all changes", at=11)),
 )
 
-test_without_numbers_nobody_writes_meanwhile = known(
+test_members_without_change_numbers_may_differ_only_by_a_change_meanwhile = known(
     "members-agree",
     ("the replica lacks a key", plain("ab", "a", "ab"), differ("b (x: value b; y: nothing)")),
     ("the replica has a key more", plain("a", "ab", "a"), differ("b (x: nothing; y: value b)")),
@@ -86,7 +86,7 @@ test_without_numbers_nobody_writes_meanwhile = known(
     ("a late write comes before", plain("a", "ab", "ab"), VALID),
 )
 
-test_members_hold_what_clients_were_told = known(
+test_members_hold_granted_locks_and_no_released_ones = known(
     "members-agree",
     ("a grant in force is nowhere", same(key(8), at=20).acquire(2, 4, 2, token=8), {"kinds": ["grant-not-kept"] * 4}),
     ("its lease may be over", same(key(8), at=39).acquire(2, 4, 2, token=8), VALID),
@@ -101,14 +101,14 @@ test_members_hold_what_clients_were_told = known(
 
 
 def beside(*held: tuple[tuple[str, ...], tuple[str, ...]]) -> Book:
-    """What members lack of five keys that were written beside the locks, and what they hold that was removed."""
+    """For each member: the keys beside the locks that it lacks, of five, and the removed keys that it still holds."""
     return look(*(Contents(who, 20, 20, 9, 9, (), "", 5, *each) for who, each in zip("xyzx", held, strict=True)))
 
 
 WHOLE = ((), ())
 LOST = "writes beside the locks were not there, past all links, at 0.000 s: y had no key 4, y had no key 5 and 1 more."
 
-test_members_hold_what_was_written_beside_the_locks = known(
+test_members_hold_all_keys_written_beside_the_locks_and_no_removed_ones = known(
     "members-agree",
     ("all of it", beside(WHOLE, WHOLE, WHOLE, WHOLE), {**GOOD, "writes beside the locks compared": 10}),
     ("some are lost", beside(WHOLE, (("4", "5", "6"), ()), WHOLE, WHOLE), {"kind": "write-not-kept", "told": LOST}),
@@ -126,7 +126,7 @@ test_the_story_names_member_and_grant = known(
 )
 
 
-def test_what_members_held_is_stored_and_read() -> None:
+def test_contents_of_members_are_read_back_as_they_were_stored() -> None:
     facts = same(key(7)).facts
     assert facts_from_json(asdict(facts)) == facts
 

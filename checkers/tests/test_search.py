@@ -1,4 +1,4 @@
-"""The general search and the order of its answers; proofs: what the verifier accepts, and what the shrinker leaves."""
+"""The general search and its orders; the proofs that the verifier accepts, and the rows that the shrinker leaves."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from checkers.tests.build import FAIL, INFO, Book, cases, there
 
 
 class Cell(Model):
-    """A register; `sees` leaves processes out."""
+    """A register whose `sees` leaves out the process."""
 
     sees: Sequence[str] = ("f", "outcome", "value")
     initial: State = NONE
@@ -49,7 +49,7 @@ FAR = float("inf")
 
 
 def many_unknown(writes: int) -> Book:
-    """Valid but for its last read; as many unknown writes, of different values, may each have happened or not."""
+    """Valid but for the last read. Each of the unknown writes, of different values, may have happened or not."""
     book = Book(keys=("a",))
     for n in range(writes):
         book.write(1, 0, 100 + n, n, INFO)
@@ -65,8 +65,8 @@ def test_invalid_says_where_it_is_stuck() -> None:
     assert found.stuck.states == (8,)
 
 
-def test_many_unknown_writes_are_no_explosion() -> None:
-    """Without the rule that fewer spent are better there are 2^60 sets of them."""
+def test_many_unknown_writes_do_not_explode_the_search() -> None:
+    """The rule that fewer spent writes are better saves the search from 2^60 sets of them."""
     for _, ended, found in forms(of(many_unknown(60)), steps=100_000):
         assert ended
         assert found.valid is False
@@ -82,8 +82,8 @@ def test_interchangeable_operations_are_tried_once() -> None:
     assert states.tried <= 13
 
 
-def test_wide_masks() -> None:
-    """More operations in flight than bits in a word."""
+def test_more_operations_than_a_word_has_bits_may_be_in_flight() -> None:
+    """More operations are in flight than a word has bits."""
     book = Book(keys=("a",))
     for n in range(150):
         book.write(1, 1000 + n, n + 1, n)
@@ -99,7 +99,7 @@ def test_wide_masks() -> None:
 
 
 def forms(operations: Operations, steps: int) -> Iterator[tuple[str, bool, Searched]]:
-    """Each form of the search, whether it ended within so many steps, and its answer."""
+    """The name of each form of the search, whether it ended within `steps`, and its answer."""
     planned = plan(operations, Cell(), FAR)
     states = StateSearch(planned, Cell(), FAR)
     yield "states", states.run(steps), Searched(states.order is not None, states.order or ())
@@ -109,8 +109,8 @@ def forms(operations: Operations, steps: int) -> Iterator[tuple[str, bool, Searc
     yield "table", answer in (FOUND, NONE_FOUND), Searched(answer == FOUND, tuple(planned.rows[order].tolist()))
 
 
-def test_a_table_merges_what_cannot_be_told_apart() -> None:
-    """An answered and an unanswered write of one value leave every state alike."""
+def test_a_table_merges_operations_with_the_same_effect() -> None:
+    """An answered and an unanswered write of one value change every state in the same way."""
     book = Book().write(1, 2, 1, 7).write(1, 0, 2, 7, INFO).read(3, 4, 3, 7)
     planned = plan(of(book), Cell(), FAR)
     assert len(planned.examples) == 3
@@ -128,7 +128,7 @@ def test_a_table_is_given_up_where_steps_or_memory_are_spent() -> None:
 
 
 def test_the_budget_is_honoured_where_steps_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a step takes, one more is the most that is asked for: the clock here stands still between steps."""
+    """However long a step takes, at most one step follows the end of the budget. Only steps move this clock."""
     now = 100.0
 
     class Slow(Cell):
@@ -151,7 +151,7 @@ def test_the_budget_is_honoured_where_steps_are_slow(monkeypatch: pytest.MonkeyP
 
 
 def test_the_budget_is_honoured_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a clock that only the table's steps move, a tenth of a millisecond each."""
+    """Only the steps of the table move this clock, by a tenth of a millisecond each."""
     now = 100.0
 
     class Slow:
@@ -200,7 +200,7 @@ def test_operations_are_read_from_columns() -> None:
     assert list(operations[1:]) == [write]
 
 
-def test_values_of_files_from_elsewhere_are_told_in_their_words() -> None:
+def test_values_of_foreign_files_are_those_that_the_file_names() -> None:
     history = replace(Book().write(1, 2, 1, 1).read(3, 4, 1, 0).read(5, 6, 1, NONE).history(), values=(None, "x"))
     operations = Operations(Source(history), np.arange(3))
     assert [o.value for o in operations] == ["x", None, UNSET]
@@ -226,7 +226,7 @@ def test_operations_are_looked_up() -> None:
     assert rows(meets=(100, 200)) == [3]
 
 
-def test_without_keys_all_operations_stand_together() -> None:
+def test_a_model_without_keys_sees_all_operations_together() -> None:
     book = Book(keys=("a", "b")).write(1, 2, 1, 7).write(1, 2, 1, 8, key=1).acquire(1, 2, 3)
     by_key = ByKey(book.history(), (F.READ, F.WRITE), keyed=False)
     assert by_key.keys == [WHOLE]
@@ -241,7 +241,7 @@ def invalid(book: Book, rows: Sequence[int], model: str = "register") -> str | N
     return verify_invalid(book.history(), MODELS[model], SETTINGS, rows)
 
 
-# Rows: 0 write 7, 1 write 8, 2 read 7, 3 read 8 (can be spared).
+# Rows: 0 write 7, 1 write 8, 2 read 7, 3 read 8 (not needed).
 BAD = Book(keys=("a",)).write(1, 2, 1, 7).write(3, 4, 1, 8).read(5, 6, 2, 7).read(7, 8, 2, 8)
 # Rows: 0 write 7, 1 read 7, 2 unknown write 8, 3 read 8.
 GOOD = Book(keys=("a",)).write(1, 4, 1, 7).read(2, 3, 2, 7).write(3, 0, 3, 8, INFO).read(5, 6, 2, 8)
@@ -273,7 +273,7 @@ TRIED.add(F.TRY_ACQUIRE, 5, 6, FAIL, owner=2, process=2, reason=Reason.HELD)
     ("a refused try is evidence", "mutex", TRIED, (0, 1, 2), "cannot have ended as it did"),
     ("a refused try must be there", "mutex", TRIED, (0, 1), "is missing"),
 )
-def test_orders(model: str, book: Book, order: Sequence[int], wrong: str | None) -> None:
+def test_only_a_full_possible_order_is_a_proof(model: str, book: Book, order: Sequence[int], wrong: str | None) -> None:
     found = verify_valid(book.history(), MODELS[model], SETTINGS, order)
     assert found is None if wrong is None else wrong in str(found)
 
@@ -288,7 +288,7 @@ def test_orders(model: str, book: Book, order: Sequence[int], wrong: str | None)
     ("several keys", BAD.then().write(1, 2, 1, 7, key=1), (0, 1, 2, 4), "several keys"),
     ("what failed", BAD.then().write(9, 10, 1, 9, FAIL), (0, 1, 2, 4), "proves nothing"),
 )
-def test_no_contradiction(book: Book, rows: Sequence[int], wrong: str) -> None:
+def test_rows_that_are_no_least_contradiction_are_no_proof(book: Book, rows: Sequence[int], wrong: str) -> None:
     assert wrong in str(invalid(book, rows))
 
 
@@ -322,7 +322,7 @@ def register(book: Book) -> Model:
 
 @pytest.fixture
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many operations each search was given."""
+    """The number of operations that each search was given."""
     sizes: list[int] = []
 
     def counting(operations: Operations, model: Model, seconds: float) -> Searched:
@@ -334,19 +334,19 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def long(count: int) -> Book:
-    """A correct register, read after each write; at the end a value is read that was overwritten long ago."""
+    """A correct register, read after each write. The last read returns a value that had been overwritten."""
     book = Book(keys=("a",))
     for n in range(count):
         book.write(10 * n + 1, 10 * n + 2, 1, n).read(10 * n + 3, 10 * n + 4, 2, n)
     return book.read(10 * count + 1, 10 * count + 2, 3, count - 2)
 
 
-def test_what_can_be_spared_is() -> None:
+def test_the_shrinker_leaves_only_the_needed_rows() -> None:
     book = long(50)
     shrunk = shrink(of(book), register(book), [100], FAR)
     rows = shrunk.rows or ()
     assert verify_invalid(book.history(), MODELS["register"], SETTINGS, rows) is None
-    assert (shrunk.minimal, len(rows), rows[0], rows[-1]) == (True, 3, 96, 100)  # 96: the write of what was read
+    assert (shrunk.minimal, len(rows), rows[0], rows[-1]) == (True, 3, 96, 100)  # row 96 wrote what row 100 read
 
 
 def test_suspects_that_are_bad_by_themselves_are_looked_at_alone(searched: list[int]) -> None:
@@ -362,12 +362,12 @@ def test_suspects_that_are_bad_by_themselves_are_looked_at_alone(searched: list[
     ("refuted", Book(keys=("a",)).write(1, 2, 1, 7).read(3, 4, 2, 7), 1, FAR, Shrunk(None, refuted=True)),
     ("without time", long(50), 100, 0.0, Shrunk(None)),
 )
-def test_a_suspicion_that_is_wrong_or_not_looked_into(book: Book, suspect: int, seconds: float, shrunk: Shrunk) -> None:
+def test_a_wrong_or_unchecked_suspicion_gives_no_rows(book: Book, suspect: int, seconds: float, shrunk: Shrunk) -> None:
     assert shrink(of(book), register(book), [suspect], seconds) == shrunk
 
 
-def test_models_that_do_not_say_what_is_needed_keep_what_came_before() -> None:
-    """`Model.needs` as it is by default: whatever may have changed the state by then."""
+def test_a_model_without_needs_keeps_all_earlier_changes() -> None:
+    """The default of `Model.needs` is every operation that may have changed the state by then."""
     shrunk = shrink(of(long(20).write(300, 301, 1, 99)), Cell(), [40], FAR)
     rows = shrunk.rows or ()
     assert [row for row in rows if row % 2 == 0 and row < 40] == list(range(0, 40, 2))

@@ -1,4 +1,4 @@
-"""Known histories of locks that are more than a mutex: queues, permits, readers, two at once, and nested holds."""
+"""Known histories of locks that are more than a mutex: queues, permits, readers, two locks at once, nested holds."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from checkers.tests.build import FAIL, GOOD, INFO, INVALID, OK, VALID, Book, kno
 
 
 def queue(early: tuple[int, int, int], late: tuple[int, int, int], **more: Any) -> Book:
-    """Worker 1 holds until 20; two others, each (asked, in the queue, granted)."""
+    """Worker 1 holds until 20. Two others wait, each with its times (asked, in the queue, granted)."""
     book = Book(keys=("a",), ttl=100, **more).acquire(1, 3, 1, base=2).release(20, 21, 1)
     for owner, (inv, queued, ret) in enumerate((early, late), 2):
         book.acquire(inv, ret, owner, base=queued).release(ret + 4, ret + 5, owner)
@@ -21,14 +21,14 @@ def queue(early: tuple[int, int, int], late: tuple[int, int, int], **more: Any) 
 
 
 def overtaken(reader: int = 0, **more: Any) -> Book:
-    """Worker 3, who asked later, goes before worker 2."""
+    """Worker 3, which asked later, is granted the lock before worker 2."""
     book = queue((5, 6, 28), (7, 8, 22), **more)
     book.rows = [(*row[:-1], SHARED) if row[5] == reader else row for row in book.rows]
     return book
 
 
 def woken(*wakes: int) -> Book:
-    """Worker 1 holds until 20, the others wait, and are woken that often."""
+    """Worker 1 holds until 20. The others wait, and are woken as often as `wakes` says."""
     book = Book(keys=("a",), ttl=100).acquire(1, 2, 1, value=0).release(20, 21, 1)
     for owner, times in enumerate(wakes, 2):
         ret = 20 + 4 * owner
@@ -66,7 +66,7 @@ PERMITS, HOLDERS = "permits", "holder-exclusion"
 
 
 def three(third: int) -> Book:
-    """Two permits, both taken from 4 on; the first is released at 20, a third acquire returns at `third`."""
+    """Two permits, both taken from 4 on. The first is released at 20; a third acquire returns at `third`."""
     book = Book(keys=("a",), permits=2, ttl=100)
     book.acquire(1, 2, 1, token=1).acquire(3, 4, 2, token=2).acquire(5, third, 3, token=3)
     return book.release(20, 21, 1).release(40, 41, 2).release(42, 43, 3)
@@ -101,13 +101,13 @@ def refused(inv: int, ret: int, reason: Reason = Reason.TIMEOUT, book: Book | No
 
 
 def downgraded(renewed: int, worker: int = 1) -> Book:
-    """Worker 1's writer asks at 10 to become a reader, and is told at 14 that it is; it was renewed at `renewed`."""
+    """Worker 1, a writer, asks at 10 to become a reader, and is told at 14 that it is. It renews at `renewed`."""
     book = Book(keys=("a",), ttl=100).acquire(1, 2, 1).release(10, 14, 1).renew(renewed, renewed + 1, 1)
     return book.acquire(10, 10, 2, sent=10, process=worker, flags=SHARED).release(40, 41, 2, flags=SHARED)
 
 
 def turned_away(at: int, worker: int = 1) -> Book:
-    """Worker 3 asks to read as well."""
+    """Worker 3 asks to read as well, and is refused as held."""
     return refused(at, at + 1, Reason.HELD, downgraded(9, worker))
 
 
@@ -179,7 +179,7 @@ def crossed(until: int, *, outcome: Any = FAIL, flags: int = 0, **facts: Any) ->
 
 
 def told_to_wait(patience: float, lasted: float) -> Book:
-    """Two wait for each other's lock, for as long as they were told, with leases of 2 s; one gives up after so long."""
+    """Two wait for each other's lock, with leases of 2 s, told to wait `patience` s. One gives up after `lasted` s."""
     second = 10**9
     book = Book(ttl=2 * second).acquire(1, 2, 1).acquire(3, 4, 2, key=1)
     for process, key, waits in ((1, 1, 9.0), (2, 0, lasted)):
@@ -222,7 +222,7 @@ test_circles = known(
 # Worker 1 holds lock a from 2 to 20; the bound is 5.
 FIRST_HELD = Book(bounds={"independence": 5}, ttl=100)
 FIRST_HELD.acquire(1, 2, 1).release(20, 21, 1)
-# Lock b comes with the release of a.
+# Lock b is granted only with the release of lock a.
 LATE = FIRST_HELD.then().acquire(3, 22, 2, key=1)
 BOTH_TOLD = {"told": ("worker 1 was granted a at", "worker 2's acquire of b, sent at")}
 NOBODY = {"unexercised": "nobody asked for a free lock while another was held"}
@@ -247,7 +247,7 @@ def nested(**inner: Any) -> Book:
     return book.release(8, 9, 1, flags=NESTED)
 
 
-# Worker 2 is granted the lock at 12; worker 1's inner release at 8 ended so.
+# Worker 2 is granted the lock at 12. Worker 1's inner release at 8 is refused, or gets no answer.
 NOT_RELEASED, MAYBE_RELEASED = (
     Book(ttl=100).acquire(1, 2, 1).release(30, 31, 1).release(8, 9, 1, outcome, flags=NESTED).acquire(6, 12, 2)
     for outcome in (FAIL, INFO)
@@ -258,7 +258,7 @@ CHANGED = "worker 1's nested acquire, sent at 0.000 s, succeeded with token 8 at
 
 
 def late(token: int, ttl: int, another: int = NONE) -> Book:
-    """Worker 1 holds from 31 to 50, its inner release is sent at 40; worker 2, that asked at 29, is granted at 42."""
+    """Worker 1 holds from 31 to 50; its inner release is sent at 40. Worker 2 asks at 29 and is granted at 42."""
     book = Book(keys=("a",), ttl=ttl).acquire(31, 32, 1, token=token).release(50, 51, 1)
     return book.release(40, 41, 1, flags=NESTED).acquire(29, 42, 2, token=another)
 
@@ -286,7 +286,7 @@ test_reentrancy = known(
     ("nobody waits", nested(outcome=OK), {"valid": True, "unexercised": "nobody waited at an inner release"}),
 )
 
-# Neither a grant nor a release of its own, and its own hold is no contention.
-test_server_exclusion = known(
+# A nested acquire is no grant and its release no release of its own; its own hold is no contention.
+test_a_nested_acquire_is_part_of_the_outer_hold = known(
     "server-exclusion", ("it is part of the outer hold", TAKEN_AGAIN, {"valid": True, GRANTS: 2, CONTENDED: 1})
 )

@@ -1,4 +1,4 @@
-"""The words for what was found name the faults that it came of; those for too few grants, what the acquires came to."""
+"""Stories of violations name the faults behind them. Reasons for too few grants say how the acquires ended."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ FIRST, SECOND_GRANT = (f"worker {n} was granted the lock at {n - 0.5:.3f} s" for
     ("still to come", 3, 4, "clock", [FIRST, SECOND_GRANT]),
     ("over by then", -2, -1, "clock", [FIRST, SECOND_GRANT]),
 )
-def test_a_server_fault_is_told_where_it_belongs(begun: float, healing: float, kind: str, expected: list[str]) -> None:
+def test_a_story_names_a_server_fault_at_its_time(begun: float, healing: float, kind: str, expected: list[str]) -> None:
     lines = story(jump(GIVEN.then(), begun, healing, kind))
     assert [
         line if line.startswith("jump") else line[: len(FIRST)]
@@ -46,12 +46,12 @@ def test_a_server_fault_is_told_where_it_belongs(begun: float, healing: float, k
     ] == expected
 
 
-def test_faults_on_workers_are_told_with_their_grants() -> None:
+def test_a_fault_on_a_worker_gets_no_sentence_of_its_own() -> None:
     book = GIVEN.then().fault("stall-holder", SECOND, 2 * SECOND, kind="stall", owner=1, process=1, target="worker 1")
     assert not any(sentence.startswith("stall-holder") for sentence in story(book))
 
 
-def test_no_more_than_the_latest_few() -> None:
+def test_a_story_names_only_the_latest_three_faults() -> None:
     book = GIVEN.then()
     for tenth in range(6, 12):
         jump(book, tenth / 10, 5)
@@ -65,7 +65,7 @@ def test_a_write_without_an_answer() -> None:
     assert "worker 1's write of 7, sent at 1.000 s, got no answer" in told
 
 
-def test_who_gets_nothing_is_told_what_had_been_healed() -> None:
+def test_the_story_of_a_missed_recovery_names_the_last_healed_fault() -> None:
     book = Book(keys=("a",), fault_names=("jump",), bounds={"recovery": SECOND}, ttl=SECOND)
     book.acquire(1, 2, 1, ttl=SECOND).add(F.ACQUIRE, 4 * SECOND, 7 * SECOND, FAIL, process=2)
     told = story(jump(jump(book, 1, 2), 2, 3, kind="cut"), "recovery")
@@ -73,7 +73,7 @@ def test_who_gets_nothing_is_told_what_had_been_healed() -> None:
     assert told[1].startswith("worker 2's acquire")
 
 
-def test_a_sentence_after_others_says_again_neither_its_subject_nor_a_token_that_they_name() -> None:
+def test_a_sentence_repeats_neither_subject_nor_token_of_those_before_it() -> None:
     granted = Sentence(1, "worker 1", "was granted token 41", known=frozenset({41}))
     write = Sentence(2, "worker 1", "write of 7", owns=True, token=41, then="sent at 1 s", more=("late",))
     assert str(write) == "worker 1's write of 7 with token 41, sent at 1 s; late"
@@ -86,7 +86,7 @@ def test_a_sentence_after_others_says_again_neither_its_subject_nor_a_token_that
 
 
 def why(book: Book, *errors: str) -> str | None:
-    """errors: the texts of the acquires that were not granted, in their order."""
+    """Why exclusion was not exercised. errors: the texts of the acquires that were not granted, in their order."""
     (result,) = check(with_errors(book, errors), ["server-exclusion"])
     return result.unexercised
 
@@ -109,7 +109,7 @@ def asked(
 
 
 def gave_up(book: Book, at: int) -> Book:
-    """An acquire without an answer, whose worker waited until then."""
+    """Adds an acquire without an answer, whose worker waited until `at`."""
     return book.add(F.ACQUIRE, at - 1, 0, INFO, process=2, given_up=at)
 
 
@@ -122,7 +122,7 @@ def test_a_service_that_always_errs() -> None:
     assert why(book, "one", "two", "three") == 'no grants, 2 needed: 3 acquires got no answer, most often "one"'
 
 
-# Worker 1 is granted at 0.5 s a lease of 2 s; worker 2 is granted the lock at 1.5 s.
+# Worker 1 is granted a lease of 2 s at 0.5 s, and worker 2 is granted the lock at 1.5 s.
 GIVEN = Book(keys=("a",), ttl=2 * SECOND)
 GIVEN.acquire(1, SECOND // 2, 1, sent=1, ttl=2 * SECOND)
 GIVEN.release(SECOND * 9 // 5, SECOND * 19 // 10, 1, FAIL, reason=Reason.NOT_OWNER)
@@ -149,7 +149,7 @@ ITS_OWN = Book(keys=("a",)).acquire(1, 2, 1).add(F.ACQUIRE, 3, 4, FAIL, process=
     ("nobody asked at all", Book(keys=("a",)).read(1, 2, 1, 1), "no grants, 2 needed"),
     ("the holder was refused a nested one", ITS_OWN, "1 grant, 2 needed"),
 )
-def test_what_acquires_came_to(book: Book, told: str) -> None:
+def test_the_reason_for_too_few_grants_says_how_the_acquires_ended(book: Book, told: str) -> None:
     assert why(book) == told
 
 
@@ -160,7 +160,7 @@ def test_what_acquires_came_to(book: Book, told: str) -> None:
     ("lost", Book(keys=("a",)).acquire(1, 2, 1).lost(4, 1), "lost at 0.000 s"),
     ("never released", Book(keys=("a",)).acquire(1, 2, 1), "granted at 0.000 s and never released"),
 )
-def test_what_became_of_the_one_grant(book: Book, parting: str) -> None:
+def test_the_reason_for_a_single_grant_says_how_it_ended(book: Book, parting: str) -> None:
     told = why(asked(2, FAIL, reason=Reason.HELD, ret=9, book=book))
     assert told == f"1 grant, 2 needed: {parting}, 2 acquires failed (held) since"
 
@@ -174,7 +174,7 @@ def test_an_error_text_is_one_short_line() -> None:
     assert len(quoted) == 80
 
 
-def test_while_a_trial_runs_nobody_has_collected_the_texts() -> None:
+def test_a_running_trial_gives_its_reason_without_error_texts() -> None:
     history = with_errors(gave_up(Book(keys=("a",)), 3), ("late",))
     assert missing(replace(history, errors=("",)), ["server-exclusion"]) == {
         "server-exclusion": "no grants, 2 needed: 1 acquire got no answer"

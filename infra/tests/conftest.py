@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-settings.register_profile("shared-machine", deadline=None)  # how long an example takes says nothing on a busy one
+settings.register_profile("shared-machine", deadline=None)  # on a busy machine the time of an example says nothing
 settings.load_profile("shared-machine")
 
 

@@ -1,12 +1,12 @@
 """The environments of a process that tests on real servers, and the fixtures that hand them out.
 
-Both folders `live` take over what stands here. A test says what it needs:
+The conftest of both folders `live` imports the hooks and fixtures from here. A test says what it needs:
 
-    pytest.mark.needs("redis", "postgres")  # of the versions of every other test
+    pytest.mark.needs("redis", "postgres")  # in their default versions
     pytest.mark.needs("etcd", etcd="3.4")
 
-All tests of a process that need the same versions share an environment, which is clean before each and after it, and
-which has, from the first on, what any of them needs: side by side clusters are there sooner.
+All tests of a process that need the same versions share an environment, which is clean before and after each test.
+From the first test on it has all backends that any of these tests needs: clusters that boot side by side are up sooner.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,14 +21,13 @@ from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.waiting import MonotonicClock, comes_true
 
-COMES_WITHIN = 120.0  # seconds for anything awaited: a guard against waiting for ever, on whatever machine
+COMES_WITHIN = 120.0  # seconds to wait for anything, on any machine: a guard against an endless wait
 _POOL: dict[frozenset[tuple[str, str]], OwnEnvironment] = {}  # versions of backends -> the environment that has them
-_NEEDED: dict[frozenset[tuple[str, str]], set[str]] = {}
-"""Versions of backends -> the backends that tests of this process need."""
+_NEEDED: dict[frozenset[tuple[str, str]], set[str]] = {}  # versions of backends -> backends that tests here need
 
 
 def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvironment:
-    """The environment of these versions; has these backends, and is clean if the last who had it left it so."""
+    """The environment of these versions, with these backends. It is clean if the last test to use it left it clean."""
     versions = versions or {}
     key = frozenset(versions.items())
     if key not in _POOL:
@@ -41,7 +40,7 @@ def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvir
 
 
 def await_unclean(environment: Environment, *lines: str) -> None:
-    """Until just this is not as at the start. A server that stood still, or an election, is over by itself."""
+    """Wait until `unclean` lists just these lines. A standstill of a server, or an election, ends by itself."""
     seen: list[str] = []
 
     def so() -> bool:
@@ -60,7 +59,7 @@ def target_of(environment: OwnEnvironment, backend: str) -> Target:
 
 @pytest.fixture
 def environment(request: pytest.FixtureRequest) -> Iterator[OwnEnvironment]:
-    """What the test needs, by its nearest marker; who does something to it undoes it."""
+    """The environment that the test's nearest marker asks for. A test undoes what it does to the environment."""
     need = request.node.get_closest_marker("needs")
     environment = taken(*need.args, versions=need.kwargs) if need else taken()
     yield environment
@@ -68,7 +67,7 @@ def environment(request: pytest.FixtureRequest) -> Iterator[OwnEnvironment]:
         await_unclean(environment)
     except AssertionError:
         for key in [key for key, other in _POOL.items() if other is environment]:
-            del _POOL[key]  # the tests that follow are not to blame
+            del _POOL[key]  # the tests that follow get a new one, as they are not to blame
         environment.close()
         raise
 
@@ -79,7 +78,7 @@ def target(environment: OwnEnvironment, request: pytest.FixtureRequest) -> Targe
 
 
 def on(*backends: str) -> pytest.MarkDecorator:
-    """The fixture `target` for each of these."""
+    """Run a test with the fixture `target` for each of these backends."""
     cases = [pytest.param(backend, marks=pytest.mark.needs(backend)) for backend in backends]
     return pytest.mark.parametrize("target", cases, indirect=True)
 

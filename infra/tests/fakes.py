@@ -9,14 +9,13 @@ import pytest
 from infra.docker import machine
 from infra.errors import Failed
 
-HANGS_AFTER = 1800.0
-"""Seconds after which a process of a test, or a thread, is taken to hang: no test is about how long one takes."""
+HANGS_AFTER = 1800.0  # seconds after which a process or thread of a test counts as hung; no test measures such times
 
 Answer = str | Failed | Callable[[list[str]], str]
 
 
 class Commands:
-    """Takes the place of machine.run: the longest prefix of the command line that the table knows answers."""
+    """Replaces `machine.run`. The answer is that of the longest prefix of the command line that the table knows."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.answers = dict(answers)
@@ -37,7 +36,7 @@ class Commands:
 
 
 def commands(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Answer]) -> Commands:
-    """Let the commands of this test answer from a table; any other fails the test."""
+    """Let the commands of this test answer from a table. Any other command fails the test."""
     fake = Commands(answers)
     monkeypatch.setattr(machine, "run", fake)
     return fake
@@ -52,7 +51,7 @@ def executable(folder: Path, name: str, script: str) -> Path:
 
 
 def rights(patch: pytest.MonkeyPatch, *, apt: bool = True, root: bool = True, consent: bool = True) -> None:
-    """Let this machine have apt, us be root, and the user say yes; or not."""
+    """Set whether this machine has apt, whether we are root, and whether the user says yes."""
     for name, answer in (("has_apt", apt), ("is_root", root), ("may_install", consent)):
         patch.setattr(machine, name, lambda answer=answer: answer)
 

@@ -1,4 +1,4 @@
-"""A star of the imagination: our nodes, links and faults over engines, a Toxiproxy and servers that only remember."""
+"""An imagined star: our nodes, links and faults on engines, a Toxiproxy and servers that only remember their state."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from infra.tests.simulated import Lane, World, a_lane
 
 
 class Toxiproxy(Api):
-    """As far as its traps go: a connection is always up, and bytes always wait in what keeps them."""
+    """Toxiproxy with its pitfalls: a connection is always up, and bytes always wait in a toxic that keeps bytes."""
 
     def __init__(self) -> None:
         self.proxies: dict[str, ProxyState] = {}
@@ -70,14 +70,14 @@ class Toxiproxy(Api):
 
 
 class Engine:
-    """One container, with the rules of Docker's."""
+    """One container, which changes its state by Docker's rules."""
 
     def __init__(self) -> None:
         self.status = "running"
         self.log: list[str] = []
         self.skews: list[clock_skew.Skew] = []
         self.refuses = False
-        self.forgets = True  # whether it writes again once it was started anew
+        self.forgets = True  # whether it takes writes again after a restart
 
     def inspect_container(self, _: str) -> dict[str, Any]:
         return {"State": {"Status": self.status}}
@@ -111,7 +111,7 @@ class Engine:
 
 
 def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
-    """What a clock is set to is remembered by the engine."""
+    """Let each engine remember what its clock is set to."""
 
     def write(client: Any, container: str, skews: Sequence[clock_skew.Skew]) -> None:
         assert client.api.status != "paused", f"{container} cannot be told anything"
@@ -123,7 +123,7 @@ def engines_have_clocks(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Disks:
-    """(node, who wants it) -> what is done to its disk: seconds of delay, "stalled" or "full"."""
+    """(node, key that wants it) -> what is done to the node's disk: seconds of delay, "stalled" or "full"."""
 
     done: dict[tuple[str, str], float | str] = field(default_factory=dict)
 
@@ -144,7 +144,7 @@ class Disks:
 
 
 class Star:
-    """One backend and two lanes of workers. `unclean`: what is done to any of it."""
+    """One backend and lanes of workers, two by default. `unclean` lists what differs from the start."""
 
     def __init__(self, backend: str, *lanes: Lane) -> None:
         self.world = World(list(lanes) or [a_lane("a", 0, 0, 0), a_lane("b", 0, 1, 0, 1)])
@@ -191,7 +191,7 @@ class Star:
         return [*self.links.active(), *sorted(nodes | moved | disks | workers | refusing)]
 
     def now(self) -> int:
-        """ns of the wall clock; our waits pass on it as well."""
+        """ns; the real wall clock plus the simulated time, so that simulated waits count."""
         return time.time_ns() + self.world.now()
 
     def health(self, name: str, _: int) -> Health | None:
@@ -220,7 +220,7 @@ class Star:
             self.term += 1
 
     def _heard_by(self, name: str) -> set[str]:
-        """Who runs and can talk with it, both ways; itself as well."""
+        """The running members that reach this one in both directions, itself included; none if it is down or full."""
         if self.engines[name].status != "running" or "full" in self.disks.of(name):
             return set()
         return {
@@ -233,7 +233,7 @@ class Star:
         return all(self._come_to(proxy, 0)[0] is LinkAnswer.ANSWERED for proxy in self._between[frozenset((a, b))])
 
     def _come_to(self, proxy: str, size: int) -> tuple[LinkAnswer, float]:
-        """What becomes of a question through a proxy, and how long it takes (s)."""
+        """The answer to a question through a proxy, and the seconds that it takes."""
         state = self.toxiproxy.proxies[proxy]
         if not state.enabled or any(toxic.type == "reset_peer" for toxic in state.toxics.values()):
             return LinkAnswer.CLOSED, 0.0
@@ -242,7 +242,7 @@ class Star:
         return LinkAnswer.ANSWERED, sum(_delay(toxic, size) for toxic in state.toxics.values())
 
     def ask(self, endpoint: str, size: int = 0) -> tuple[LinkAnswer, float]:
-        """Through a link, "c1:redis1", or past all, "redis1:0"."""
+        """Ask through a link, "c1:redis1", or past all links, "redis1:0"."""
         group, _, name = endpoint.partition(":")
         engine = self.engines.get(group if name == "0" else name, Engine())
         if engine.status == "exited":
@@ -263,7 +263,7 @@ class Star:
 
 
 class ImaginedWrites:
-    """One write a millisecond, whoever serves."""
+    """One write a millisecond, whether or not a server answers."""
 
     def __init__(self, star: Star) -> None:
         self._star = star
@@ -307,7 +307,7 @@ class ImaginedProber(Prober):
 
 @contextmanager
 def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
-    """While it lasts, all questions of faults are asked here."""
+    """A star. While the context lasts, faults ask the star instead of real servers."""
     star = Star(backend, *lanes)
 
     def hand_over(_: Etcd, __: Server, successor: Health) -> bool:

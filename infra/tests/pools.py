@@ -1,9 +1,9 @@
-"""pytest-xdist: some processes run the tests that need Docker, which wait, and the others all the rest, which compute.
+"""pytest-xdist: some processes run the tests that need Docker, which wait; the others run the rest, which compute.
 
     pytest -p infra.tests.pools -n 4 checkers/tests infra/tests ... [--store-durations]    (durations.json here)
 
-A process collects its own tests alone: those under a folder `live`, or those under none. A file goes to one process as
-a whole, those that take longest first. Who computes makes way for who waits.
+A process collects only the tests of its pool: those in a folder `live`, or all others. A file goes to one process as a
+whole; files that take longest go first. Processes that compute have a lower priority than processes that wait.
 """
 
 import gc
@@ -17,11 +17,10 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-COMPUTE: Final = 2
-"""Processes for tests without Docker, of however many; where there are no more than that all run everything."""
-TRIALS: Final = 2  # trials that go on at once, of all that these processes do: the product's pace depends on it
+COMPUTE: Final = 2  # processes for tests without Docker; if there are not more processes, each of them runs all tests
+TRIALS: Final = 2  # trials that all these processes together run at once: the product's pace depends on it
 DURATIONS: Final = Path(__file__).with_name("durations.json")
-"""File -> test, or "" for the file as a whole -> seconds, where it takes one or more."""
+"""File -> test, or "" for the whole file -> seconds. Tests and files that take less than a second are left out."""
 
 _pools: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 """In the controller: process -> its pool, "live" or "compute"."""
@@ -35,7 +34,7 @@ def is_live(path: Path) -> bool:
 
 
 def pool_of(config: pytest.Config) -> str:
-    """Of this process of xdist; "" where there are no pools."""
+    """The pool of this process of xdist; "" if there are no pools."""
     pool: str = getattr(config, "workerinput", {}).get("pool", "")
     return pool
 
@@ -56,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """For each process, also one that takes the place of one that crashed. The hooks of xdist run in the controller."""
+    """Give each process a pool, also one that replaces a crashed process. Hooks of xdist run in the controller."""
     if _pools in node.config.stash:
         pools = node.config.stash[_pools]
         pool = "compute" if list(pools.values()).count("compute") < COMPUTE else "live"
@@ -75,7 +74,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The files of the other pool are not even imported."""
+    """Ignore the files of the other pool, so that they are not even imported."""
     live = is_live(collection_path.relative_to(config.rootpath))
     match pool_of(config):
         case "live":
@@ -86,14 +85,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is named on the command line is collected in any case."""
+    """Leave out tests of the other pool: a file that the command line names is collected in any case."""
     if pool := pool_of(config):
         items[:] = [item for item in items if is_live(item.path.relative_to(config.rootpath)) == (pool == "live")]
-        gc.freeze()  # what is there by now stays to the end: nothing of it is garbage
+        gc.freeze()  # all objects of this moment stay to the end: none is garbage
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """In the controller every report has the process that it came from."""
+    """Add up durations. Only in the controller a report has the process (`node`) that it came from."""
     if (node := getattr(report, "node", None)) and _durations in node.config.stash:
         file, _, test = report.nodeid.partition("::")
         tests = node.config.stash[_durations].setdefault(file, {})
@@ -111,7 +110,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
-    """Of one pool. took: file -> seconds; one that is not known is taken for long."""
+    """The scheduler of one pool. took: file -> seconds; a file that is not in it is taken to be the longest."""
 
     def __init__(self, config: pytest.Config, log: Any, processes: int, took: Mapping[str, float]) -> None:
         super().__init__(config, log)
@@ -125,7 +124,7 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]
 
 
 class TwoPools:
-    """A scheduler for each pool, behind the one that xdist knows. A pool begins when its processes have collected."""
+    """A scheduler for each pool, behind the one that xdist knows. A pool starts when its processes have collected."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         self._config = config
@@ -142,7 +141,7 @@ class TwoPools:
 
     @property
     def collection_is_completed(self) -> bool:
-        """Of a pool: `schedule` is called whenever another process has collected."""
+        """Whether a pool has collected: xdist calls `schedule` whenever another process has collected."""
         return any(scheduler.collection_is_completed for scheduler in self._schedulers.values())
 
     @property
@@ -169,7 +168,7 @@ class TwoPools:
     def schedule(self) -> None:
         collections = [list(scheduler.registered_collections.values()) for scheduler in self._schedulers.values()]
         session = self._config.pluginmanager.getplugin("session")
-        if isinstance(session, pytest.Session):  # which was told the number of the process that collected last
+        if isinstance(session, pytest.Session):  # until now it has the number of the last process only
             session.testscollected = sum(len(each[0]) for each in collections if each)
         for scheduler in self._schedulers.values():
             if scheduler.collection_is_completed:

@@ -1,4 +1,4 @@
-"""A simulated trial: lanes of workers that take turns at locks with a TTL, under a clock that only waits move on."""
+"""A simulated trial: lanes of workers that take turns at locks with a TTL. Only waits advance its clock."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from infra.faults.target import Aim, Target, Victim
 
 MS = 1_000_000
 TTL = 1.0
-PHASE = 10 * MS  # how long a worker takes from one gate to the next
+PHASE = 10 * MS  # ns that a worker takes from one gate to the next
 RENEWS = int(TTL * 1e9 / 3)  # ns between two renewals
 
 
@@ -25,7 +25,7 @@ class Interrupted(Exception):
 
 @dataclass(slots=True)
 class Worker:
-    """caught, renewal: what was done to its main thread and to its renewal, "" for nothing. until: a call ends."""
+    """caught, renewal: the action on the main thread and on the renewal, "" for none. until: when a call ends (ns)."""
 
     process: int
     key: int
@@ -43,18 +43,18 @@ class Worker:
 
     @property
     def hurt(self) -> str:
-        """What it must be let go from: nobody brings back who was killed."""
+        """The action that a heal must undo, "" for none. A killed worker is not brought back."""
         return self.renewal or self.caught.replace("kill", "")
 
 
 @dataclass(slots=True)
 class Lane:
-    """Workers of one lane. A lock ends at its lease's end, unless `expires` is False."""
+    """The workers of one lane. A lock becomes free when its lease ends, unless `expires` is False."""
 
     name: str
     workers: list[Worker]
     expires: bool = True
-    leases: dict[int, tuple[int, int]] = field(default_factory=dict)  # key -> who holds it, and until when (ns)
+    leases: dict[int, tuple[int, int]] = field(default_factory=dict)  # key -> its holder, and when the lease ends (ns)
     armed: Aim | None = None
     caught: list[Victim] = field(default_factory=list)
     story: list[tuple[int, str, int, int]] = field(default_factory=list)  # (ns, what, process, key)
@@ -76,7 +76,7 @@ class Lane:
         return holder == worker.process and (now < until or not self.expires)
 
     def renew(self, worker: Worker, now: int) -> None:
-        """Who waits keeps a session alive, which ends nobody's lease here."""
+        """A waiting worker only renews its session, which has no effect on leases here."""
         worker.renews = now + RENEWS
         gate = "while-waiting" if worker.phase == "idle" else "in-renewal"
         if not self.catches(worker, gate, now) and worker.phase != "idle":
@@ -97,7 +97,7 @@ class Lane:
                 worker.renews = now + RENEWS
                 self.reach(worker, "acquired", "after-acquire", now)
         elif worker.phase == "acquired" and not self.owns(worker, now):
-            worker.phase = "idle"  # it asks for its belief before it touches anything
+            worker.phase = "idle"  # it asks whether it still holds before it touches anything
             self.story.append((now, "noticed", worker.process, worker.key))
         elif worker.phase == "acquired":
             self.reach(worker, "read", "between-read-and-write", now)
@@ -111,7 +111,7 @@ class Lane:
             self.story.append((now, "released", worker.process, worker.key))
 
     def reach(self, worker: Worker, phase: str, gate: str, now: int, what: str = "") -> None:
-        """what: it did, if that is no new phase."""
+        """what: the word for the story, if that is not the new phase."""
         worker.phase = phase
         self.story.append((now, what or phase, worker.process, worker.key))
         self.catches(worker, gate, now)
@@ -144,10 +144,8 @@ class World:
     stop_at: int = 1 << 62
     mute: bool = False  # the store never answers
     healed: list[str] = field(default_factory=list)
-    victims: list[tuple[str, Victim]] = field(default_factory=list)
-    """Who was thawed or is yet to be, under which key it was caught."""
-    skewed: list[tuple[str, Worker, float]] = field(default_factory=list)
-    """Whose wall clock is moved, under which key and by how many seconds."""
+    victims: list[tuple[str, Victim]] = field(default_factory=list)  # (key, victim), until `let_go`; some are thawed
+    skewed: list[tuple[str, Worker, float]] = field(default_factory=list)  # (key, worker, seconds that it is ahead)
 
     def now(self) -> int:
         return self.time
@@ -184,7 +182,7 @@ class World:
         return tuple(self.lane(lane).caught)
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
-        """There is always another behind it, or it is as if it had waited for long."""
+        """Kill a waiter at once, as if another always waited behind it, or as if none came soon."""
         waits = [w for w in self.lane(lane).workers if w.phase == "idle" and w.key == key and not w.caught]
         if not waits:
             return None
@@ -260,13 +258,13 @@ def a_lane(name: str, *keys: int, expires: bool = True) -> Lane:
 
 
 def runner(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> Runner:
-    """Of these steps; of the fault's own where only its name is given."""
+    """A runner of these steps. A name stands for the step that `compile_plan` makes for the fault."""
     steps = [step if isinstance(step, Step) else compile_plan([step], 1, "etcd", TTL).steps[0] for step in faults]
     return Runner(Plan("p", "etcd", 1, tuple(steps)), target or world.target(), say)
 
 
 def run(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> list[Record]:
-    """One cycle of them; nobody may be caught afterwards."""
+    """The records of one cycle of these steps. No worker may be caught afterwards."""
     running = runner(world, *faults, target=target, say=say)
     running.cycle()
     assert world.at_rest()

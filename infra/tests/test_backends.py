@@ -1,4 +1,4 @@
-"""What servers say, as we read it; what passes between them and clients, however it is cut; faults at every message."""
+"""How we read what servers say; messages of servers and clients, however they are cut; faults at every message."""
 
 import contextlib
 import socket
@@ -41,7 +41,7 @@ Told = list[tuple[bytes, int | None]]
 
 @pytest.fixture
 def saying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saying]:
-    """Has a server say this to whoever asks, who waits for it as long as it takes; returns its port."""
+    """A function that starts a server with one answer and returns its port. A client waits as long as it takes."""
     servers: list[socket.socket] = []
     connect = Access.connect
     monkeypatch.setattr(Access, "connect", lambda access, endpoint, _: connect(access, endpoint, HANGS_AFTER))
@@ -70,7 +70,7 @@ def saying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saying]:
     ("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n", "valkey 8.1.1"),
     ("redis_version:7.2.4\r\nserver_name:other\r\n", "7.2.4"),
 )
-def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server: str, version: str) -> None:
+def test_valkey_is_reported_with_its_own_name_and_version(saying: Saying, server: str, version: str) -> None:
     health = BACKENDS["redis"].probe("127.0.0.1", saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
     assert health
     assert (health.version, health.me, health.leader) == (version, "master", "abc")
@@ -85,7 +85,7 @@ def test_another_server_for_redis_is_told_by_its_own_name(saying: Saying, server
     ("role:slave\r\nmaster_replid:abc\r\nmaster_link_status:up\r\naof_rewrite_scheduled:1\r\n", ""),
     ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
 )
-def test_a_redis_has_a_history_when_connected_and_its_copy_is_on_disk(saying: Saying, says: str, leader: str) -> None:
+def test_a_redis_has_a_history_only_if_connected_with_its_copy_on_disk(saying: Saying, says: str, leader: str) -> None:
     port = saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n")
     assert there(BACKENDS["redis"].probe("127.0.0.1", port)).leader == leader
 
@@ -100,7 +100,7 @@ def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytes
     assert [entry[0] for entry in BACKENDS["redis"].held(("127.0.0.1", 1), lambda _: True).entries] == ["empty"]
 
 
-def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
+def test_a_replica_follows_only_a_primary_with_the_same_known_history() -> None:
     replica, primary = (Health("8.0.2", me=role, leader="abc") for role in ("slave", "master"))
     assert RedisReplication().follows(replica, primary)
     assert not RedisReplication().follows(replace(replica, leader=""), replace(primary, leader=""))
@@ -109,14 +109,14 @@ def test_two_whose_copies_are_not_on_disk_do_not_follow_each_other() -> None:
 
 
 class TestLeader:
-    def test_zookeeper_the_later_epoch_counts(self) -> None:
+    def test_the_zookeeper_leader_of_the_later_epoch_counts(self) -> None:
         old, new = Health("3.9.3", term=4, leader="leader"), Health("3.9.3", term=5, leader="leader")
         follower = Health("3.9.3", term=5, leader="follower")
         assert BACKENDS["zookeeper"].leader([old, new, follower]) == 1
         assert BACKENDS["zookeeper"].leader([new, old, follower]) == 0
         assert BACKENDS["zookeeper"].leader([None, None, follower]) is None
 
-    def test_etcd_a_majority_counts(self) -> None:
+    def test_the_etcd_leader_is_named_by_a_majority(self) -> None:
         def member(me: str, leader: str, term: int) -> Health:
             return Health("3.5.16", term=term, me=me, leader=leader)
 
@@ -125,7 +125,7 @@ class TestLeader:
         assert BACKENDS["etcd"].leader([member("a", "a", 2), None, None]) is None
         assert BACKENDS["etcd"].leader([member("a", "a", 2), member("b", "b", 3), None]) is None
 
-    def test_whole_is_all_behind_one(self) -> None:
+    def test_a_cluster_is_whole_when_all_members_follow_one_leader(self) -> None:
         leader, follower = Health("3.9.3", leader="leader"), Health("3.9.3", leader="follower")
         assert BACKENDS["zookeeper"].whole([follower, leader, follower])
         assert not BACKENDS["zookeeper"].whole([leader, leader, follower])
@@ -158,7 +158,7 @@ ETCD_ANSWERED = [
     "backend, asked, answered", ("zookeeper", ZOOKEEPER_ASKED, ZOOKEEPER_ANSWERED), ("etcd", ETCD_ASKED, ETCD_ANSWERED)
 )
 @given(data=st.data())
-def test_messages_are_told_apart_wherever_cut(backend: str, asked: Told, answered: Told, data: st.DataObject) -> None:
+def test_messages_are_separated_wherever_cut(backend: str, asked: Told, answered: Told, data: st.DataObject) -> None:
     one = BACKENDS[backend].messages()
     for side, expected in ((one.asked, asked), (one.answered, answered)):
         whole = b"".join(text for text, _ in expected)
@@ -167,7 +167,7 @@ def test_messages_are_told_apart_wherever_cut(backend: str, asked: Told, answere
         assert [(piece.data, piece.exchange) for piece in pieces] == expected
 
 
-def test_in_turns_and_at_etcds_gateway_whoever_speaks_after_the_other_begins_a_message() -> None:
+def test_a_message_begins_when_the_other_side_speaks_in_turns_and_at_etcds_gateway() -> None:
     assert [BACKENDS[name].messages for name in ("redis", "postgres")] == [InTurns, InTurns]
     one = InTurns()
     assert one.asked(b"GET") == [Piece(b"GET", 0)]
@@ -182,18 +182,18 @@ def test_in_turns_and_at_etcds_gateway_whoever_speaks_after_the_other_begins_a_m
 LANE = "redis/pairs/unfenced"
 PAIRS = [(2 * n, 2 * n + 1) for n in range(len(WALKS))]
 MESSAGES = {"acquire": 3, "release": 2, "renew": 1}
-ROUND = int(0.1e9)  # ns; what a round of these workers takes
+ROUND = int(0.1e9)  # ns that a round of these workers takes
 AT_ONCE, WAITING, RELEASE, RENEW = "acquire at once", "acquire after waiting", "release", "renew"
 
 
 class Workers(World):
-    """Workers in pairs, whose verbs have these many messages: whoever is armed is caught a round later."""
+    """Workers in pairs. A verb has as many messages as `MESSAGES` says. An armed worker is caught a round later."""
 
     def __init__(self) -> None:
         super().__init__([])
         self.aims: dict[tuple[int, ...], tuple[Aim, int]] = {}
         self.story: list[tuple[str, str, int, str]] = []
-        """(gate, action, message, verb) of who was caught, in order; and who was thawed, or whose place is taken."""
+        """(gate, action, message, verb) of each caught worker, in order; also workers that are thawed or replaced."""
         self.noted: dict[str, tuple[int, list[int]]] = {}
         self.told: set[tuple[tuple[int, ...], int]] = set()
 
@@ -217,7 +217,7 @@ class Workers(World):
         return [Victim(lane, among[-1], 0, at, f"worker {among[-1]}", among[0] // 2)]
 
     def disarm(self, lane: str, among: tuple[int, ...] = ()) -> None:
-        """What was armed is still asked about."""
+        """Keeps the aim, since `caught` is still asked about it."""
 
     def thaw(self, victim: Victim) -> None:
         self.story.append(("thawed", "", 0, victim.target))
@@ -229,7 +229,7 @@ class Workers(World):
         return self.time // ROUND * len(among)
 
     def messages(self, lane: str, among: tuple[int, ...], verb: Verb) -> Sequence[int]:
-        """Each verb has all of its messages, and one in a hundred has another."""
+        """Each message of the verb came 100 times, and one message more came once."""
         return [100] * MESSAGES[verb] + [1] + [0] * MOST
 
     def revive(self, lane: str) -> None:
@@ -252,7 +252,7 @@ def test_every_message_of_every_verb_is_hit_once(workers: Workers, name: str) ->
     hits = FAULTS[name].make("redis", {}).apply(workers.walked())
     every = {AT_ONCE: [1, 2, 3], WAITING: [1, 2, 3], RELEASE: [1, 2], RENEW: [1]}
     side, what = ("request" if name.endswith("late") else "answer"), name.rpartition("-")[2]
-    if what == "cancel":  # only who waits can give up
+    if what == "cancel":  # only a waiting worker can give up
         del every[RELEASE], every[RENEW]
     assert workers.noted == {verb: (len(numbers), numbers) for verb, numbers in every.items()}
     verbs = defaultdict(list)
@@ -268,7 +268,7 @@ def test_every_message_of_every_verb_is_hit_once(workers: Workers, name: str) ->
     assert revived == (9 if what == "kill" else 0), "somebody takes the place of each who was killed"
 
 
-def test_who_was_frozen_goes_on_when_another_holds(workers: Workers) -> None:
+def test_a_frozen_worker_is_thawed_when_another_worker_holds(workers: Workers) -> None:
     FAULTS["at-every-request-freeze"].make("redis", {}).apply(workers.walked())
     (pair,) = [n for n, walk in enumerate(WALKS) if walk.what == RENEW]
     what = [entry[0] for entry in workers.story if entry[3] == f"worker {2 * pair + 1}" or entry[3] == "renew"]
@@ -278,8 +278,8 @@ def test_who_was_frozen_goes_on_when_another_holds(workers: Workers) -> None:
     assert after.index("after-acquire") < after.index("thawed")
 
 
-def test_of_a_semaphore_all_others_hold_before_one_is_thawed(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its locks have a worker more than permits."""
+def test_other_workers_of_a_semaphore_hold_before_one_thaws(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each semaphore here has one worker more than permits."""
     threes = [(3 * n, 3 * n + 1, 3 * n + 2) for n in range(len(WALKS))]
     monkeypatch.setattr(Workers, "pairs", lambda *_: threes)
     FAULTS["at-every-request-freeze"].make("redis", {}).apply(workers.walked())
@@ -290,9 +290,7 @@ def test_of_a_semaphore_all_others_hold_before_one_is_thawed(workers: Workers, m
     assert after == ["thawed"] * 3
 
 
-def test_one_server_crashes_for_each_message_while_all_who_are_at_it_are_frozen(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_server_crashes_per_message_with_workers_frozen(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     crashes: list[int] = []
 
     def crash(_: Target) -> Any:
@@ -302,10 +300,10 @@ def test_one_server_crashes_for_each_message_while_all_who_are_at_it_are_frozen(
     monkeypatch.setattr("infra.faults.workers.between_requests.crash_one", crash)
     FAULTS["at-every-request-crash"].make("redis", {}).apply(workers.walked())
     assert (workers.noted[AT_ONCE], workers.noted[WAITING]) == ((3, [1, 2, 3]), (3, [1, 2, 3]))
-    assert crashes == [4, 7, 9]  # of the first message four pairs, of the second three, of the third two
+    assert crashes == [4, 7, 9]  # frozen so far: four at message 1, three more at message 2, two more at message 3
 
 
-def test_of_two_each_is_frozen_at_every_message_while_the_other_is(workers: Workers) -> None:
+def test_each_worker_of_a_pair_is_frozen_at_every_message_while_the_other_is_frozen(workers: Workers) -> None:
     hits = FAULTS[TWO].make("redis", {}).apply(workers.walked())
     others = MESSAGES["acquire"] + MESSAGES["release"]
     tries = sum(MESSAGES[verb] for verb in ("acquire", "acquire", "release")) * others
@@ -316,18 +314,18 @@ def test_of_two_each_is_frozen_at_every_message_while_the_other_is(workers: Work
     assert all(hit.healed for hit in hits)
     (pair,) = [n for n, walk in enumerate(WALKS) if walk.what == RENEW]
     what = [entry for entry in workers.story if entry[3] in ("renew", *(f"worker {n}" for n in PAIRS[pair]))]
-    # Renewals are caught among both, and the second of these two is frozen while the first ends what it was at.
+    # A renewal of either worker is caught. The second worker stays frozen while the first ends its operation.
     frozen = ("at-renewal-answer", "freeze", 1, "renew")
     assert what[-4:] == [frozen, frozen, *(("thawed", "", 0, f"worker {n}") for n in reversed(PAIRS[pair]))]
 
 
-def test_whoever_never_comes_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_is_never_caught_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Workers, "caught", lambda *_: ())
     assert FAULTS["at-every-request-freeze"].make("redis", {}).apply(workers.walked()) == []
     assert workers.noted[RELEASE] == (2, [])
 
 
-def test_they_are_possible_only_where_a_tap_stands() -> None:
+def test_faults_between_requests_are_possible_only_with_a_tap() -> None:
     untapped = OURS.without("tap", "no tap")
     for fault in BETWEEN_REQUESTS:
         assert all(fault.applies(name) is None and fault.applies(name, untapped) == "no tap" for name in BACKENDS)
@@ -335,7 +333,7 @@ def test_they_are_possible_only_where_a_tap_stands() -> None:
 
 
 class Forgetful:
-    """A service that loses its third key, and does not answer when its fifth is made, which it keeps."""
+    """A service that loses its third key. It keeps its fifth key, but does not answer when that key is written."""
 
     def __init__(self) -> None:
         self.keys: list[str] = []
@@ -362,12 +360,12 @@ class Forgetful:
             return True
 
 
-def test_a_written_key_that_is_gone_when_it_is_to_be_removed_must_still_be_there() -> None:
+def test_a_written_key_that_got_lost_before_its_removal_is_still_expected() -> None:
     service = Forgetful()
     writes = BackgroundWrites(cast(Backend, service), [("here", 1)])
     with writes.going_on(1e6):
         assert comes_true(lambda: len(service.removed.intersection(service.keys[:5])) == 5, 60.0)
     _, _, lost, _, unsure = service.keys[:5]
     assert writes.known[lost] is True
-    assert writes.known[unsure] is False  # it was there all the same, and is gone
+    assert writes.known[unsure] is False  # the service had kept it without an answer, and has removed it
     assert {name for name, there in writes.known.items() if there} == service.there | {lost}

@@ -1,4 +1,4 @@
-"""What the doctor finds, says, repairs, and what he needs himself."""
+"""What `doctor` finds, says and repairs, and what it needs itself."""
 
 import subprocess
 import sys
@@ -50,7 +50,7 @@ def well(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_a_lock_is_read_without_its_markers() -> None:
+def test_a_lock_file_is_read_without_its_markers() -> None:
     assert list(doctor.locked(LOCK)) == [
         ("pytest", {"9.2.0"}, True),
         ("numpy", {"2.4.6", "2.5.5"}, False),
@@ -59,7 +59,7 @@ def test_a_lock_is_read_without_its_markers() -> None:
     ]
 
 
-def test_our_own_lock_is_read_whole_and_names_no_registry() -> None:
+def test_our_own_lock_file_is_read_whole_and_names_no_registry() -> None:
     lock = doctor.LOCK.read_text()
     names = {name for name, _, _ in doctor.locked(lock)}
     assert {"etcd3", "protobuf", "tenacity", "setuptools", "pytest", "numpy"} <= names
@@ -74,7 +74,9 @@ def test_our_own_lock_is_read_whole_and_names_no_registry() -> None:
     ("no-such-package==1.0 \\\n", "missing", "none"),
     ("pywin32==312 ; sys_platform == 'win32' \\\npytest==PYTEST \\\n", "ok", "1 as locked"),
 )
-def test_locked_dependencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, state: str, why: str) -> None:
+def test_dependencies_are_checked_against_the_lock_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, state: str, why: str
+) -> None:
     path = tmp_path / "lock"
     path.write_text(lock.replace("PYTEST", pytest.__version__))
     monkeypatch.setattr(doctor, "LOCK", path)
@@ -90,7 +92,7 @@ def test_on_a_well_machine_nothing_is_repaired(well: list[str], capsys: pytest.C
     assert capsys.readouterr().out == ""
 
 
-def test_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "find", lambda: engine.Engine("absent", why="not installed"))
     monkeypatch.setattr(engine, "compose", lambda: None)
     monkeypatch.setattr(images, "is_current", lambda image: False)
@@ -160,7 +162,7 @@ def test_a_browser_is_installed_where_we_may(
 
 @pytest.mark.usefixtures("well")
 @pytest.mark.parametrize("state", ["absent", "stopped", "refused"])
-def test_without_an_engine_every_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+def test_without_an_engine_a_fix_is_given_and_images_are_missing(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     monkeypatch.setattr(engine, "find", lambda: engine.Engine(state, why="because"))  # type: ignore[arg-type]
     found = {check.name: check for check in doctor.checks()}
     check = found["engine"]
@@ -176,7 +178,7 @@ def test_little_room_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("well")
 @pytest.mark.parametrize(("trouble", "status"), [(NotPossible("no rights"), 3), (Failed("apt fell over"), 1)])
-def test_the_status_tells_what_cannot_be_repaired(
+def test_the_exit_status_says_whether_a_repair_failed_or_was_not_possible(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trouble: Trouble, status: int
 ) -> None:
     def refuses(say: machine.Say) -> None:
@@ -193,14 +195,14 @@ def test_the_status_tells_what_cannot_be_repaired(
 @pytest.mark.parametrize(
     "argv", ["--help", "", "doktor", "doctor --all", "doctor --tests", "doctor --no", "doctor more"]
 )
-def test_usage(argv: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments_end_with_status_2_and_help_ends_with_0(argv: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(argv.split()) == (0 if argv == "--help" else 2)
     said = capsys.readouterr()
     assert argv.startswith("doctor ") or "doctor" in said.out + said.err
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
-def test_colours(monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool) -> None:
+def test_no_color_turns_off_terminal_colours(monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", no_color)
     lines: list[str] = []
@@ -208,7 +210,7 @@ def test_colours(monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool)
     assert ("\x1b[" in lines[0]) is coloured
 
 
-def test_needs_nothing_but_the_standard_library() -> None:
+def test_doctor_needs_only_the_standard_library() -> None:
     script = "import infra.docker.doctor; print(infra.docker.doctor.check_dependencies().state)"
     # -S: no site-packages at all; -E: no PYTHONPATH that would bring them back.
     run = [sys.executable, "-S", "-E", "-c", script]

@@ -1,4 +1,4 @@
-"""Commands, packages and turns; the engine is found, installed and started, never a second one, or words are clear."""
+"""Commands, packages and turns. An engine is found, installed and started, but never a second one; clear errors."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ ASK, COMPOSE = "docker version", "docker compose version"
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A Debian machine, root, with nothing of Docker, no systemd; returns its bin folder."""
+    """A Debian machine without Docker and systemd, on which we are root; returns its bin folder."""
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
     monkeypatch.setenv("PATH", f"{bin_folder}:/usr/bin:/bin")
@@ -38,7 +38,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch, bare: Path) -> Commands:
-    """The commands of the same machine with an engine that is installed and not running."""
+    """The commands of the same machine, with an engine that is installed but not running."""
     executable(bare, "docker", "exit 1")
     executable(bare, "dockerd", "echo it cannot; exit 9")
     return commands(monkeypatch, {ASK: SILENT, "docker context show": "default\n", COMPOSE: Failed("unknown command")})
@@ -50,14 +50,14 @@ def called(monkeypatch: pytest.MonkeyPatch, bare: Path) -> Commands:
     (Failed("docker version: permission denied while trying to connect"), "refused", "socket refuses"),
     (SILENT, "stopped", "not running"),
 )
-def test_what_the_engine_says(called: Commands, said: str | Failed, state: str, why: str) -> None:
+def test_the_engine_state_follows_from_its_answer(called: Commands, said: str | Failed, state: str, why: str) -> None:
     called.answers[ASK] = said
     found = engine.find()
     assert (found.state, why in found.why) == (state, True)
 
 
 @pytest.mark.usefixtures("bare")
-def test_without_the_command_line_there_is_none() -> None:
+def test_an_engine_is_absent_without_its_command_line() -> None:
     assert engine.find().state == "absent"
 
 
@@ -77,8 +77,8 @@ def test_an_engine_chosen_elsewhere_is_not_ours_to_start(
     assert not engine.DAEMON_LOG.exists()
 
 
-def test_no_second_daemon_beside_a_silent_one(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is still starting is waited for."""
+def test_no_second_daemon_is_started_beside_a_silent_one(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon that is still starting is waited for."""
 
     def version(_: list[str]) -> str:
         if sum(line.startswith(ASK) for line in called.called) < 4:
@@ -114,12 +114,12 @@ def test_an_engine_that_does_not_start_says_why(
 
 
 @cases("split, packages", ("1:28.5", "docker-cli docker.io iptables"), ("(none)", "docker.io iptables"))
-def test_where_none_is_one_is_installed(monkeypatch: pytest.MonkeyPatch, bare: Path, split: str, packages: str) -> None:
+def test_a_missing_engine_is_installed(monkeypatch: pytest.MonkeyPatch, bare: Path, split: str, packages: str) -> None:
     """Debian 13 has the command line in a package of its own."""
 
     def installs(_: list[str]) -> str:
         executable(bare, "docker", "")
-        # It lives until the test has ended.
+        # The daemon lives until the test has ended.
         running = f"{bare}/running"
         executable(bare, "dockerd", f"touch {running}; for _ in $(seq 600); do [ -e {running} ] && sleep 0.1; done")
         return ""
@@ -141,7 +141,7 @@ def test_where_none_is_one_is_installed(monkeypatch: pytest.MonkeyPatch, bare: P
     assert "28.5.2 is running" in said[-1]
 
 
-def test_systemd_is_asked_where_it_runs(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_starts_the_engine_if_systemd_runs(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     def starts(_: list[str]) -> str:
         called.answers[ASK] = "26.1.5\n"
         return ""
@@ -201,7 +201,7 @@ def test_no_room_is_said_before_a_build_begins(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_pid_files_of_a_killed_daemon_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Ours is somebody else's number now; the process of a number that nobody has is gone; ours by its name stays."""
+    """A file goes if its number belongs to a process of another name, or to none. The file of a living daemon stays."""
     name = Path(Path("/proc/self/cmdline").read_bytes().split(b"\0")[0].decode()).name
     taken, gone, alive = (tmp_path / name for name in ("taken.pid", "gone.pid", "alive.pid"))
     for path, pid in ((taken, os.getpid()), (gone, 2**22 + 1), (alive, os.getpid())):
@@ -217,7 +217,7 @@ def _forget() -> None:
         answer.cache_clear()
 
 
-def test_a_command_that_fails_tells_its_last_words_and_one_that_is_not_there_says_so() -> None:
+def test_the_error_for_a_command_quotes_its_last_words_or_says_that_it_is_missing() -> None:
     with pytest.raises(Failed, match=r"sh -c .*: one \| two$"):
         machine.run(["sh", "-c", "echo one >&2; echo two >&2; exit 7"])
     with pytest.raises(Failed, match="No such file"):
@@ -237,7 +237,7 @@ def test_a_command_that_hangs_is_ended() -> None:
     assert not running("600.125")
 
 
-def test_only_one_at_a_time_and_the_other_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_caller_has_the_turn_and_the_other_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     order: list[str] = []
     waiting = threading.Event()
@@ -275,7 +275,7 @@ def test_a_failing_source_of_the_users_own_does_not_stop_an_installation(monkeyp
     assert called.called[-1].endswith(" debootstrap")
 
 
-def test_asks_only_on_a_terminal_and_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_consent_is_asked_for_only_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=iter(["n\n"]).__next__))
     monkeypatch.delenv("YES", raising=False)
     assert [machine.may_install(), machine.may_install()] == [False, False]

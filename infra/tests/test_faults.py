@@ -1,4 +1,4 @@
-"""Every fault as it is asked for and described, and what it does in a world without servers."""
+"""How every fault is asked for and described, and what it does in a world without servers."""
 
 import re
 from contextlib import suppress
@@ -23,7 +23,7 @@ from infra.tests.imagined import Star, imagined
 BRIDGE = {"bridge": "redis1", "nodes": [], "groups": ["c1"]}
 ROLL = {"version": "3.5", "first": "leader", "members": 2}
 ELSEWHERE = ("promote-replica", "terminate-backends")
-"""Faults that only real servers can show; those on workers, on versions and at messages have tests of their own."""
+"""Faults that only real servers can show. Faults on workers, on versions and at messages have tests of their own."""
 HERE = {name: it for name, it in FAULTS.items() if not (it.planned or it.workload or name in ELSEWHERE)}
 CONTRACT = [
     (name, backend)
@@ -65,12 +65,12 @@ CONTRACT = [
     ("etcd", "kill-under-load", {"kills": [["all", -1]]}, "kills: must be a list of"),
     ("etcd", "cascade", {"times": 0}, "times: must be a number of leaders from 1"),
 )
-def test_bad_options_are_told(backend: str, name: str, options: dict[str, Any], said: str) -> None:
+def test_bad_options_are_refused_with_a_reason(backend: str, name: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=f"^{said}"):
         FAULTS[name].make(backend, options)
 
 
-def test_who_is_unfit_is_told_why() -> None:
+def test_each_failover_fault_applies_only_to_backends_that_support_it() -> None:
     failovers = [fault for fault in FAULTS.values() if fault.kind == "failover"]
     fit = {"promote-replica": ["redis"], "change-leader": ["zookeeper", "etcd"], "terminate-backends": ["postgres"]}
     assert {fault.name: [name for name in BACKENDS if not fault.applies(name)] for fault in failovers} == fit
@@ -95,7 +95,7 @@ def injection_of(name: str, backend: str, seed: int = 1) -> fault.FaultInjection
 
 
 @pytest.mark.parametrize(("name", "backend"), CONTRACT)
-def test_a_fault_says_what_it_does_does_it_and_leaves_nothing(name: str, backend: str) -> None:
+def test_a_fault_describes_itself_takes_effect_and_leaves_nothing_behind(name: str, backend: str) -> None:
     with imagined(backend) as star:
         for seed in range(3):
             injection, target = injection_of(name, backend, seed), star.target("a", alone=True)
@@ -119,7 +119,7 @@ def test_a_fault_says_what_it_does_does_it_and_leaves_nothing(name: str, backend
 
 @pytest.mark.parametrize("second", ["cut-client-hold", "kill-server", "slow-disk", "stall-holder"])
 @pytest.mark.parametrize(("name", "backend"), CONTRACT)
-def test_of_two_faults_each_heals_what_it_did_and_nothing_else(name: str, backend: str, second: str) -> None:
+def test_each_of_two_faults_heals_only_its_own_effects(name: str, backend: str, second: str) -> None:
     with imagined(backend) as star:
         for names in ((name, second), (second, name)):
             first, later = (injection_of(each, backend) for each in names)
@@ -138,7 +138,7 @@ def test_of_two_faults_each_heals_what_it_did_and_nothing_else(name: str, backen
             assert star.unclean() == []
 
 
-# What each group loses: "c1:14" for the first and the fourth node.
+# The nodes that each group loses: "c1:14" means that c1 loses the first and the fourth node.
 PARTS: list[tuple[str, str, dict[str, Any], str]] = [
     ("redis", "cut-minority-drop", {"nodes": ["redis1", "redis4"]}, "c1:14 c2:14 c3:14"),
     ("redis", "cut-majority-drop", {"nodes": ["redis1", "redis3", "redis4"]}, "c1:134 c2:134 c3:134"),
@@ -160,7 +160,7 @@ PARTS: list[tuple[str, str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("backend", "name", "options", "lost"), PARTS)
-def test_these_groups_lose_these_nodes(backend: str, name: str, options: dict[str, Any], lost: str) -> None:
+def test_each_client_group_loses_the_right_nodes(backend: str, name: str, options: dict[str, Any], lost: str) -> None:
     with imagined(backend) as star:
         target, injection = star.target("a", alone=True), FAULTS[name].make(backend, options)
 
@@ -170,7 +170,7 @@ def test_these_groups_lose_these_nodes(backend: str, name: str, options: dict[st
 
         injection.apply(target)
         assert unseen() == lost
-        assert target.cluster.ready()  # nobody among the nodes felt it
+        assert target.cluster.ready()  # the nodes do not notice
         injection.heal(target)
         assert unseen() == "c1: c2: c3:"
 
@@ -198,9 +198,7 @@ def test_bytes_one_way_are_stopped(backend: str, name: str, options: dict[str, A
     ("flap-links", {"node": "redis2", "how": "drop", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
     ("flap-links", {"node": "redis2", "how": "hold", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
 )
-def test_what_comes_and_goes_by_itself_does_so_at_these_times(
-    name: str, options: dict[str, Any], target: str, times: list[float]
-) -> None:
+def test_repeated_faults_keep_their_times(name: str, options: dict[str, Any], target: str, times: list[float]) -> None:
     with imagined("redis") as star:
         hits = FAULTS[name].make("redis", options).apply(star.target("a", alone=True))
         assert [hit.target for hit in hits] == [target] * 2
@@ -219,7 +217,7 @@ def test_a_rolling_restart_takes_one_at_a_time(backend: str) -> None:
         assert {tuple(engine.log) for engine in star.engines.values()} == {("stop", "start")}
 
 
-def test_a_clock_must_tell_the_time_it_was_set_to_unless_another_fault_keeps_it_from_answering() -> None:
+def test_a_clock_must_show_the_set_time_unless_another_fault_silences_its_server() -> None:
     with imagined("redis") as star:
         FAULTS["pause-server"].make("redis", {"nodes": ["redis1"]}).apply(star.target("a", alone=True))
         jump = FAULTS["clock-jump-back"].make("redis", {"nodes": ["redis1", "redis2"], "seconds": 50})
@@ -240,7 +238,7 @@ def test_nothing_is_done_to_the_disk_of_a_server_that_is_down(name: str) -> None
         assert star.disks.done == {}
 
 
-def test_of_five_servers_rings_are_majorities_and_bridges_have_one_server_in_common() -> None:
+def test_ring_views_are_majorities_and_bridge_views_share_one_of_five_servers() -> None:
     def views(name: str) -> list[set[str]]:
         with imagined("redis") as star:
             target = star.target("a", alone=True)

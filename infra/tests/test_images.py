@@ -1,4 +1,4 @@
-"""When an image is built, by whom, and on what; those of servers with a bug."""
+"""When an image is built, by which process and on which base; images of servers with a planted bug."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_every_server_has_a_recipe_and_every_backend_a_version_in_every_suite() 
     assert f"ARG VERSION={images.TOXIPROXY}" in (images.RECIPES / "toxiproxy/Dockerfile").read_text()
 
 
-def test_a_recipe_is_all_that_an_image_is_made_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_digest_covers_all_that_an_image_is_made_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(images.RECIPES, tmp_path / "images")
     monkeypatch.setattr(images, "RECIPES", tmp_path / "images")
     image = resolve("zookeeper")
@@ -103,7 +103,7 @@ def test_an_image_is_current_when_recipe_and_base_are(
     assert images.is_current(image) is current
 
 
-def test_of_many_processes_one_builds(tmp_path: Path) -> None:
+def test_only_one_of_many_processes_builds_an_image(tmp_path: Path) -> None:
     executable(tmp_path / "bin", "docker", FAKE_DOCKER)
     env = os.environ | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "STATE": str(tmp_path)}
     code = "from infra.docker import images; images.ensure(images.resolve('redis')); print('there')"
@@ -112,13 +112,13 @@ def test_of_many_processes_one_builds(tmp_path: Path) -> None:
     several = [subprocess.Popen(command, cwd=root, env=env, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
     said = [process.communicate(timeout=HANGS_AFTER) for process in several]
     assert [out for out, _ in said] == ["there\n"] * 4, said
-    # The clock's, out of which it takes the shim, comes first.
+    # The image of the clock comes first: Redis's image takes the shim from it.
     assert (tmp_path / "builds").read_text().split() == ["fencepost_clock_trixie", "fencepost_redis_trixie"]
     assert sum("redis:trixie is ready" in err for _, err in said) == 1
 
 
-def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's proxies and module sources by name, never their values, and its network where a proxy needs it."""
+def test_a_build_gets_proxies_and_module_sources_by_name_and_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of the machine's proxies and module sources, never the values; its network if a proxy needs that."""
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -136,8 +136,8 @@ def test_what_builds_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("now", "gone"), [("8.0.7", True), ("8.0.6", False), (None, False)])
-def test_a_version_that_went_unbuilt_says_so(monkeypatch: pytest.MonkeyPatch, now: str | None, gone: bool) -> None:
-    """now: what sid carries when it is asked again, None if it cannot be."""
+def test_a_failed_build_says_if_a_version_is_gone(monkeypatch: pytest.MonkeyPatch, now: str | None, gone: bool) -> None:
+    """now: the version that sid has when it is asked again, None if it cannot be asked."""
     commands(monkeypatch, UNBUILT | {"docker build": Failed("docker build: non-zero code: 1")})
     monkeypatch.setattr(images, "NEEDS", {})
 
@@ -165,7 +165,7 @@ def test_an_image_of_the_users_own_is_used_as_it_is(monkeypatch: pytest.MonkeyPa
         images.ensure(resolve("redis", "image:my/redis:1"))
 
 
-def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_an_unavailable_base_image_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     commands(monkeypatch, {"docker image ls": ""})
     monkeypatch.setattr(base, "pull", lambda name, say: False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -174,13 +174,13 @@ def test_a_base_that_cannot_be_had_says_what_would_help(monkeypatch: pytest.Monk
         base.ensure("trixie")
 
 
-def test_each_is_an_image_of_its_own_that_is_made_where_it_is_asked_for() -> None:
+def test_each_planted_bug_has_its_own_image_under_its_own_name() -> None:
     made = [resolve(*spelled(plant.spelling)) for plant in PLANTS]
     assert len(set(map(images.digest, made))) == len(PLANTS)
     assert [image.name for image in made] == [plant.version.removeprefix("image:") for plant in PLANTS]
 
 
-def test_they_are_listed_with_what_to_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_planted_bugs_are_listed_with_the_spelling_to_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert servers_with_bugs.main() == 0
     told = capsys.readouterr().out
     assert all(plant.bug in told and f"--to {plant.spelling}\n" in told for plant in PLANTS)

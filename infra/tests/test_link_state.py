@@ -1,4 +1,4 @@
-"""The star's links and what several want of the same, on a Toxiproxy with traps; how long servers behind are mute."""
+"""The star's links, also when several keys change one, on a Toxiproxy with pitfalls; how long servers are silent."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -55,11 +55,11 @@ def links(api: Toxiproxy) -> Links:
 
 
 class Wishes:
-    """What everybody wants of one direction of each proxy, kept in the plainest way."""
+    """What each key wants of each direction of each proxy, kept in the plainest way."""
 
     def __init__(self) -> None:
         self.wanted: dict[tuple[str, str, str, str], Any] = {}
-        """(key, proxy, stream, what) -> how. what: "refuse" (of no stream), "cut" or the type of a toxic."""
+        """(key, proxy, stream, what) -> how. what: "refuse" (stream ""), "cut" or the type of a toxic."""
         self.dead: set[str] = set()
 
     def take(self, key: str, verb: str, *args: Any) -> None:
@@ -114,7 +114,7 @@ def do(links: Links, key: str, verb: str, *args: Any) -> None:
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), steps), max_size=25))
-def test_at_every_moment_it_is_what_all_together_want(taken: list[tuple[str, tuple[Any, ...]]]) -> None:
+def test_links_are_always_what_all_keys_together_want(taken: list[tuple[str, tuple[Any, ...]]]) -> None:
     api = Toxiproxy()
     links, wishes = Links(api), Wishes()
 
@@ -139,7 +139,7 @@ def test_at_every_moment_it_is_what_all_together_want(taken: list[tuple[str, tup
 
 @settings(max_examples=80)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), steps), max_size=12))
-def test_another_process_heals_all_of_it(taken: list[tuple[str, tuple[Any, ...]]]) -> None:
+def test_another_process_heals_all_links(taken: list[tuple[str, tuple[Any, ...]]]) -> None:
     api = Toxiproxy()
     links = Links(api)
     for key, (verb, *args) in taken:
@@ -166,7 +166,7 @@ def test_every_pair_is_there_once_and_has_a_listener_of_its_own(links: Links) ->
     ("one direction cannot be refused", lambda links: links.block("c1", "redis1", Cut.REFUSE), ValueError, "cut both"),
     ("no Toxiproxy answers", lambda _: Links(Api("127.0.0.1", 9)).heal_all(), Failed, "toxiproxy: get /proxies"),
 )
-def test_what_cannot_be_done_says_why(links: Links, call: Callable[[Links], None], error: Any, said: str) -> None:
+def test_an_impossible_link_change_says_why(links: Links, call: Callable[[Links], None], error: Any, said: str) -> None:
     with pytest.raises(error, match=said):
         call(links)
 
@@ -177,7 +177,7 @@ def slow(links: Links, node: str, latency_ms: int, jitter_ms: int = 0, *, by: st
         links.impair(node, "c1", delay(latency_ms, jitter_ms), by)
 
 
-def test_delays_of_several_add_up(links: Links) -> None:
+def test_delays_under_several_keys_add_up(links: Links) -> None:
     slow(links, "redis1", 50, by="a")
     slow(links, "redis1", 20, 5, by="b")
     assert links.active() == ["c1 <-> redis1: slow by 20 ± 5 ms, slow by 50 ± 0 ms"]
@@ -195,7 +195,7 @@ def test_the_two_directions_are_cut_in_different_ways(links: Links) -> None:
     assert links.active() == ["c1 <-> store: bytes held"]
 
 
-def test_what_is_wanted_of_a_held_link_waits(links: Links) -> None:
+def test_changes_of_a_link_wait_while_its_bytes_are_held(links: Links) -> None:
     links.cut("c1", "redis1", Cut.HOLD, "a")
     links.cut("c1", "redis1", Cut.DROP, "b")
     slow(links, "redis1", 50, by="c")
@@ -208,7 +208,7 @@ def test_what_is_wanted_of_a_held_link_waits(links: Links) -> None:
     assert links.active() == []
 
 
-def test_what_another_process_did_stays_unless_it_is_asked_for(api: Toxiproxy, links: Links) -> None:
+def test_changes_by_another_process_stay_until_replaced_or_healed(api: Toxiproxy, links: Links) -> None:
     by_hand = Links(api)
     slow(by_hand, "redis1", 30, by="hand")
     by_hand.cut("c1", "redis2", Cut.REFUSE)
@@ -223,7 +223,7 @@ def test_what_another_process_did_stays_unless_it_is_asked_for(api: Toxiproxy, l
     assert links.active() == []
 
 
-def test_after_a_failover_a_link_lives_with_the_node_that_it_leads_to(api: Toxiproxy, links: Links) -> None:
+def test_a_link_is_closed_with_the_node_that_it_leads_to_after_a_failover(api: Toxiproxy, links: Links) -> None:
     led = replace(api.proxies["c1-redis1"], upstream="redis1-replica-node:6379")
     api.proxies["c1-redis1"] = led
     links.bury("redis1")
@@ -237,7 +237,7 @@ def test_after_a_failover_a_link_lives_with_the_node_that_it_leads_to(api: Toxip
     assert api.proxies["c1-redis1"] == led
 
 
-def test_what_is_done_together_is_done_at_once(api: Toxiproxy, links: Links) -> None:
+def test_changes_made_together_take_effect_at_once(api: Toxiproxy, links: Links) -> None:
     with links.together():
         links.cut("c1", "redis1", Cut.DROP)
         links.cut("c1", "redis2", Cut.DROP)
@@ -263,7 +263,7 @@ def test_a_failed_change_is_mended_by_the_next(api: Toxiproxy, links: Links, mon
 @pytest.mark.parametrize(
     "wrong", [(bandwidth, 0), (delay, 10, 11), (delay, -1), (slices, 0), (slices, 5, 5), (late_end, -1)]
 )
-def test_what_cannot_be_is_refused(wrong: tuple[Any, ...]) -> None:
+def test_an_impossible_impairment_is_refused(wrong: tuple[Any, ...]) -> None:
     kind, *values = wrong
     with pytest.raises(ValueError, match="not"):
         kind(*values)
@@ -286,7 +286,7 @@ def test_backends_and_nodes_have_names() -> None:
 
 
 class Script:
-    """A server, and the clock: what it answers, and after how many seconds, until the watch ends."""
+    """A server and its clock: it gives these answers, each after so many seconds. Then the watch ends."""
 
     def __init__(self, *answers: tuple[LinkAnswer, float]) -> None:
         self.answers = list(answers)
@@ -323,7 +323,7 @@ def test_a_silence_lasts_from_one_answer_to_the_next(
     assert [(begin / 1e9, end / 1e9) for begin, end in watch.silences] == [pytest.approx(span) for span in silences]
 
 
-def test_it_asks_all_between_its_begin_and_its_end_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_asks_all_endpoints_until_it_ends_and_can_begin_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infra.faults.link_probe.EVERY", 0.001)
     servers, ends = Mock(), ("a:1", "b:1")
     servers.ask.return_value = A

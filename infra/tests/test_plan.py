@@ -1,4 +1,4 @@
-"""Plans: as data, what is drawn from the seed, what a bad file is told; and as they are run, in a simulated world."""
+"""Plans as data, their draws from the seed, and the errors for bad files; runs of plans in a simulated world."""
 
 import json
 import re
@@ -69,13 +69,13 @@ def test_a_plan_read_back_does_the_same(name: str, backend: str, seed: int) -> N
 
 
 @given(seed=st.integers(0, 1000), name=st.sampled_from(["pause-server", "kill-server", "cut-minority-drop"]))
-def test_of_redis_a_minority_with_the_first_server_is_hit(seed: int, name: str) -> None:
+def test_a_fault_on_a_minority_of_redis_hits_the_first_server(seed: int, name: str) -> None:
     nodes = compile_plan([name], seed, "redis", 1.0).steps[0].options["nodes"]
     assert nodes[0] == "redis1"
     assert len(nodes) <= 2
 
 
-def test_lines_for_people() -> None:
+def test_a_plan_describes_its_steps_in_plain_words() -> None:
     plan = compile_plan(["isolate-leader-drop", "freeze-holder"], 7, "etcd", ttl=2.0)
     first, second = plan.describe()
     after, for_ = plan.steps[0].after, plan.steps[0].for_
@@ -99,7 +99,7 @@ def test_a_random_plan_is_a_plan_of_overlapping_faults(seed: int, backend: str) 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_what_does_not_apply_says_why(backend: str) -> None:
+def test_a_plan_with_an_inapplicable_fault_is_refused_with_the_reason(backend: str) -> None:
     for name, fault in FAULTS.items():
         if reason := fault.applies(backend):
             with pytest.raises(BadPlan, match=f"{name} does not apply to {backend}: {reason}"):
@@ -151,18 +151,18 @@ def test_a_bad_plan_names_its_field(spoil: Callable[[dict[str, Any]], object], m
     (Step("pause-server", 0.0, 1.0, LEADER), "pause the leader until another leads, and for 1.0 s"),
     (Step("pause-server", 0.0, 0.0, LEADER), "pause the leader until another leads"),
 )
-def test_words_are_true_of_the_time(step: Step, said: str) -> None:
+def test_a_step_describes_its_duration_correctly(step: Step, said: str) -> None:
     assert step.describe("etcd") == said
 
 
-def test_a_file_that_is_not_json() -> None:
+def test_a_file_that_is_not_json_is_refused() -> None:
     with pytest.raises(BadPlan, match="not JSON: Expecting"):
         parse("steps:")
 
 
 @settings(max_examples=200)
 @given(cell=st.sampled_from(CELLS), field=st.sampled_from(FIELDS), value=JSON)
-def test_any_value_anywhere_is_taken_or_refused_in_order(cell: tuple[str, str], field: str, value: object) -> None:
+def test_any_value_in_a_field_is_accepted_or_makes_a_bad_plan(cell: tuple[str, str], field: str, value: object) -> None:
     data = compile_plan([cell[0]], 1, cell[1], 1.0).to_json()
     step = data["steps"][0]
     step |= {"options": dict.fromkeys(step["options"], value)} if field == "each option" else {field: value}
@@ -175,12 +175,12 @@ def test_any_value_anywhere_is_taken_or_refused_in_order(cell: tuple[str, str], 
 
 
 @pytest.mark.parametrize(("backend", "unit"), [("etcd", 1.0), ("zookeeper", 2.5), ("redis", 2.0)])
-def test_how_long_a_server_is_hit_is_counted_in_elections_where_there_are_any(backend: str, unit: float) -> None:
+def test_server_faults_last_for_elections_or_for_leases_in_backends_without_leaders(backend: str, unit: float) -> None:
     drawn = {compile_plan(["kill-server"], seed, backend, ttl=2.0).steps[0].for_ for seed in range(60)}
     assert drawn == {span * unit for span in SPANS}
 
 
-def test_a_fault_does_not_go_on_for_as_long_everywhere() -> None:
+def test_the_duration_of_a_fault_differs_between_backends() -> None:
     spans = [{compile_plan(["lose-replies"], seed, name, 1.0).steps[0].for_ for name in BACKENDS} for seed in range(9)]
     assert max(map(len, spans)) > 1
 
@@ -190,7 +190,7 @@ def _freezing(for_: float) -> Step:
 
 
 def _times(records: list[Record]) -> list[tuple[str, float, float]]:
-    """Of each record its fault and when it was applied and healed, in seconds since the world began at 1."""
+    """(fault, applied, healed) of each record, in seconds since the start of the world, whose clock starts at 1 s."""
     return [(record.name, record.applied / 1e9 - 1, record.healed / 1e9 - 1) for record in records]
 
 
@@ -206,17 +206,17 @@ def test_a_step_beside_another_overlaps_it() -> None:
     (inner, killed, inner_healed), (outer, frozen, outer_healed) = _times(records)
     assert (inner, outer) == ("kill-holder", "freeze-holder")  # in the order in which they were healed
     assert frozen + 1.0 <= killed < inner_healed < outer_healed
-    assert world.healed.count("cluster") == 1  # only when nothing was on any more
+    assert world.healed.count("cluster") == 1  # only when no fault was on any more
 
 
 def test_the_time_of_a_fault_stands_still_while_another_is_applied() -> None:
     records = run(World([a_lane("a", 0, 0)]), _freezing(1.5), Step("kill-holder", 0.0, 0.2, {}, beside=True))
     (_, killed, _), (_, frozen, thawed) = _times(records)
-    assert killed > frozen + 0.9  # nobody holds before the lease of the frozen one is over
+    assert killed > frozen + 0.9  # no worker holds before the lease of the frozen worker ends
     assert thawed >= killed + 1.5
 
 
-def test_a_role_that_nobody_has_while_another_fault_is_on_is_no_error() -> None:
+def test_a_missing_leader_is_no_error_while_another_fault_is_on() -> None:
     world = World([a_lane("a", 0, 0)])
     target = world.target()
     cast("Any", target.cluster).leader = lambda: None
@@ -233,7 +233,7 @@ def test_a_fault_that_fails_heals_everything() -> None:
     assert [record.name for record in running.records] == ["freeze-holder"]
 
 
-def test_it_says_what_happens_while_it_happens() -> None:
+def test_the_runner_reports_each_event_as_it_happens() -> None:
     world = World([a_lane("a", 0, 0)])
     said: list[tuple[str, bool]] = []
     run(world, _freezing(1.0), say=lambda line: said.append((line, world.at_rest())))
@@ -244,7 +244,7 @@ def test_it_says_what_happens_while_it_happens() -> None:
     assert (first, second, third) == (False, False, True)
 
 
-def test_a_stop_while_somebody_is_frozen_lets_him_go_on_and_tells() -> None:
+def test_an_interrupted_run_thaws_the_frozen_worker_and_records_it() -> None:
     world = World([a_lane("a", 0, 0)], stop_at=2000 * MS)
     said: list[str] = []
     running = runner(world, _freezing(60.0), say=said.append)
@@ -266,6 +266,6 @@ def test_the_final_heal_does_all_even_if_one_part_fails() -> None:
 
 
 def test_records_have_the_fields_of_a_fault_interval() -> None:
-    """The suites hand them to `checkers.history.history.FaultInterval`, which infra may not import."""
+    """The suites pass records to `checkers.history.history.FaultInterval`, which infra may not import."""
     names = "kind target begun applied healing healed owner process lane name"
     assert [field.name for field in fields(Record)] == names.split()

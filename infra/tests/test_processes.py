@@ -1,4 +1,4 @@
-"""Processes: those that we may hit, that own an environment, that are asked to end, and what they import."""
+"""Processes: which of them we may hit, which own an environment, how they end when asked, and what they import."""
 
 import ast
 import importlib.util
@@ -32,7 +32,7 @@ from infra.faults.target import Aim
 from infra.tests.fakes import HANGS_AFTER
 
 FREEZE, KILL = Aim("between-read-and-write", "freeze"), Aim("after-acquire", "kill")
-Sent = list[tuple[int, int]]  # signals that would have been sent to whom
+Sent = list[tuple[int, int]]  # (process, signal) of each signal that would have been sent
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def sent() -> Iterator[Sent]:
     sent: Sent = []
-    with pytest.MonkeyPatch.context() as patch:  # undone before the sleeper ends
+    with pytest.MonkeyPatch.context() as patch:  # the patch is undone before the sleeper ends
         patch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
         yield sent
 
@@ -57,7 +57,7 @@ class TestWhoMayBeHit:
 
     def test_this_command_and_its_parent_may_not_be_hit(self, sent: Sent) -> None:
         living = {pid for pid in (os.getpid(), os.getppid(), os.getpgrp()) if Path(f"/proc/{pid}").exists()}
-        for pid in living - {0, 1}:  # whoever began our process group may have ended since
+        for pid in living - {0, 1}:  # the leader of our process group may have ended
             with pytest.raises(UnknownName, match=f"process {pid} is this command, or runs it"):
                 manual.pid(str(pid))
         assert {number for _, number in sent} <= {0}
@@ -77,7 +77,7 @@ class TestWhoMayBeHit:
         with pytest.raises(UnknownName, match="there is no process 9999999999999999999"):
             manual.pid("9999999999999999999")
 
-    def test_one_of_ours(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_process_that_we_may_not_signal_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: int) -> None:
             raise PermissionError
 
@@ -87,14 +87,14 @@ class TestWhoMayBeHit:
 
 
 class TestOneProcess:
-    def test_it_is_frozen_noted_and_thawed(self, sleeper: subprocess.Popen[bytes], sent: Sent) -> None:
+    def test_the_process_is_frozen_noted_and_thawed(self, sleeper: subprocess.Popen[bytes], sent: Sent) -> None:
         actors = manual.OneProcess(sleeper.pid, 1.0, "env")
         actors.arm("by hand", FREEZE)
         assert len(list(frozen._noted("env"))) == 1
         actors.release_all()
         assert (sent, frozen._noted("env")) == ([(sleeper.pid, signal.SIGSTOP), (sleeper.pid, signal.SIGCONT)], [])
 
-    def test_a_later_process_of_its_number_is_left_alone(
+    def test_a_later_process_with_the_same_number_is_not_hit(
         self, sleeper: subprocess.Popen[bytes], sent: Sent, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         actors = manual.OneProcess(sleeper.pid, 1.0, "env")
@@ -116,13 +116,13 @@ class TestWhatCanBeDone:
         with pytest.raises(UnknownName, match=r"clock-jump-back does not apply to redis: .* an image of your own"):
             self.check("clock-jump-back", "redis", movable=False)
 
-    def test_a_backend_that_is_not_there_is_brought_up_where_it_is_missing(self) -> None:
+    def test_the_error_for_a_missing_backend_names_the_command_that_starts_it(self) -> None:
         with pytest.raises(UnknownName, match=r"etcd does not run in env; python -m infra up etcd --env env$"):
             self.check("kill-server", "etcd", movable=True)
 
 
 class TestFrozen:
-    def test_whoever_heals_finds_it(self, sleeper: subprocess.Popen[bytes]) -> None:
+    def test_a_heal_finds_and_thaws_the_frozen_process(self, sleeper: subprocess.Popen[bytes]) -> None:
         manual.OneProcess(sleeper.pid, 1.0, "env").arm("by hand", FREEZE)
         os.waitid(os.P_PID, sleeper.pid, os.WSTOPPED)
         assert frozen.active("env") == [f"process {sleeper.pid} is frozen"]
@@ -134,7 +134,7 @@ class TestFrozen:
         frozen.thaw("env")
         assert frozen.active("env") == []
 
-    def test_one_that_goes_on_and_a_later_process_of_its_number_are_left_alone(
+    def test_a_running_process_and_a_process_with_a_reused_number_are_left_alone(
         self, sleeper: subprocess.Popen[bytes], sent: Sent, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         frozen.note("env", sleeper.pid)
@@ -158,18 +158,18 @@ class TestOwner:
 
     @cases(
         "part, value, dead",
-        (4, "1", True),  # our number, but started at another time: it was given away again
+        (4, "1", True),  # our process number with another start time: the number was given to another process
         (1, "another-boot", True),
         (0, "another-machine", False),
         (2, "another-container", False),
     )
-    def test_only_what_is_certainly_dead_is(self, part: int, value: str, dead: bool) -> None:
+    def test_an_owner_is_dead_only_if_that_is_certain(self, part: int, value: str, dead: bool) -> None:
         label = owner.this_process().split("/")
         label[part] = value
         assert owner.is_dead("/".join(label)) is dead
 
     @pytest.mark.parametrize("label", [owner.KEPT, "", "by somebody", "a/b/c/d/e"])
-    def test_what_we_do_not_understand_is_not_ours(self, label: str) -> None:
+    def test_an_owner_label_that_names_no_process_is_not_dead(self, label: str) -> None:
         assert not owner.is_dead(label)
 
 
@@ -177,8 +177,8 @@ class TestOwner:
     ("age", "trouble", "tried"),
     [(3600, "network n has active endpoints", False), (1, "network n has active endpoints", True), (3600, "no", True)],
 )
-def test_the_irremovable_is_passed_over(monkeypatch: pytest.MonkeyPatch, age: float, trouble: str, tried: bool) -> None:
-    """One network without anything in it, of an owner who is gone."""
+def test_old_stuck_networks_are_skipped(monkeypatch: pytest.MonkeyPatch, age: float, trouble: str, tried: bool) -> None:
+    """The engine has one network without containers, whose owner is gone."""
 
     def refuse(_: str) -> None:
         raise APIError("403", explanation=trouble)
@@ -203,7 +203,7 @@ def test_the_irremovable_is_passed_over(monkeypatch: pytest.MonkeyPatch, age: fl
     ("Error response from daemon: No such image: fencepost/redis:nowhere", False),
     ("write /var/lib/docker: no space left on device", False),
 )
-def test_another_subnet_is_tried_where_it_may_help(said: str, another: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_start_says_if_a_new_subnet_helps(said: str, another: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: object) -> NoReturn:
         raise CalledProcessError(1, "docker compose", stderr=said.encode())
 
@@ -225,7 +225,7 @@ with lifetime.asked_once():
         assert sys.stdin.readline() == "go on\\n"
         print("healed", flush=True)
 """
-# A code whose instructions belong to no line, as some of any judge's do.
+# A function whose instructions belong to no line. Some instructions of every judge belong to none.
 NO_LINE = """
 def judge(error, cause=None):
     raise error from cause
@@ -250,7 +250,7 @@ def pytest_sessionstart(session):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_begins_the_heal_and_the_second_waits(number: signal.Signals) -> None:
+def test_the_first_signal_begins_the_heal_and_later_signals_wait(number: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HEALS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -268,7 +268,7 @@ def test_the_first_begins_the_heal_and_the_second_waits(number: signal.Signals) 
         assert stderr.read() == ""
 
 
-def test_a_place_without_a_line_is_given_one() -> None:
+def test_a_traceback_entry_without_a_line_number_is_given_one() -> None:
     space: dict[str, Any] = {}
     exec(NO_LINE, space)
     before, error = ValueError("before"), KeyboardInterrupt("now")
@@ -286,7 +286,7 @@ def _lines(error: BaseException) -> list[int | None]:
 
 
 @pytest.mark.parametrize("error", ['KeyboardInterrupt("now")', 'pytest.exit.Exception("now", 2)'])
-def test_interrupted_at_such_a_place_pytest_tells_what_it_has(tmp_path: Path, error: str) -> None:
+def test_pytest_shows_partial_results_when_interrupted_at_a_place_without_a_line(tmp_path: Path, error: str) -> None:
     (tmp_path / "opened.py").write_text(RUN)
     (tmp_path / "test_it.py").write_text(f"import pytest\n{NO_LINE}\ndef test_it():\n    judge({error})\n")
     command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "opened", "-p", "no:cacheprovider"]
@@ -310,7 +310,7 @@ def test_messages_are_those_of_the_protocol() -> None:
     assert etcdrpc.LeaseKeepAliveRequest(ID=9).SerializeToString() == b"\x08\t"
 
 
-def test_all_messages_of_the_generated_code_are_there_and_not_in_plain_python() -> None:
+def test_every_generated_message_exists_and_protobuf_is_not_plain_python() -> None:
     source = Path(str(there(importlib.util.find_spec("etcd3")).origin)).parent / "etcdrpc" / "rpc_pb2.py"
     nodes = [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.Assign)]
     made = [ast.unparse(node.targets[0]) for node in nodes if "GeneratedProtocolMessageType" in ast.unparse(node.value)]
@@ -319,8 +319,8 @@ def test_all_messages_of_the_generated_code_are_there_and_not_in_plain_python() 
     assert api_implementation.Type() != "python"
 
 
-def test_whoever_imports_etcd3_has_them() -> None:
-    """A lock of the user's own, too: all that a worker does before it is loaded is to import the worker."""
+def test_etcd3_has_its_messages_when_only_the_worker_was_imported_before() -> None:
+    """A user's own lock has the messages, too: before it is loaded, only the worker is imported."""
     code = "import suites.worker.worker, etcd3; print(etcd3.etcdrpc.PutRequest(key=b'k'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == 'key: "k"\n\n'

@@ -1,4 +1,4 @@
-"""Where versions come from, who is asked how often, which image a version means, and what `versions` offers."""
+"""Where versions come from, how often a source is asked, which image a version means, what `versions` offers."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ etcd-server:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Sources that were asked; those that are not in HAD do not answer. Nothing is built yet."""
+    """The sources that were asked. A source that is not in HAD does not answer. No image is built yet."""
     asked: list[str] = []
 
     def answer(source: str, say: object) -> sources.Had:
@@ -63,7 +63,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @cases(
     "backend, version, image, sources_asked",
-    # A series that a stable suite has for life.
+    # A stable suite has its series for life: no source is asked.
     ("etcd", None, "etcd fencepost/etcd:trixie trixie None", ""),
     ("etcd", "3", "etcd fencepost/etcd:trixie trixie None", ""),
     ("etcd", "3.4", "etcd fencepost/etcd:bookworm bookworm None", ""),
@@ -73,7 +73,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ("redis", "image:my/redis:unstable", "redis my/redis:unstable None None", ""),
     ("redis", "valkey:8", "valkey fencepost/valkey:trixie trixie None", ""),
     ("redis", "valkey:image:my/valkey", "valkey my/valkey None None", ""),
-    # Just that one. A stable suite of another series is not asked.
+    # An exact version. A stable suite of another series is not asked.
     ("etcd", "3.4.23", "etcd fencepost/etcd:3.4.23 bookworm 3.4.23", "bookworm"),
     ("etcd", "3.5.16", "etcd fencepost/etcd:3.5.16 trixie 3.5.16", "trixie"),
     ("redis", "valkey:9.1.2", "valkey fencepost/valkey:9.1.2 sid 9.1.2", "sid"),
@@ -86,7 +86,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ("postgres", "18", "postgres fencepost/postgres:18.6 sid 18.6", "sid"),
     ("etcd", "3.6", "etcd-modules fencepost/etcd:3.6.16 trixie 3.6.16", "sid modules"),
 )
-def test_which_image_a_version_means_and_who_is_asked(
+def test_a_version_gives_its_image_and_asks_only_the_sources_that_it_needs(
     asked: list[str], backend: str, version: str | None, image: str, sources_asked: str
 ) -> None:
     """image: its recipe, name, suite and exact version."""
@@ -101,7 +101,7 @@ def test_which_image_a_version_means_and_who_is_asked(
     ("redis=valkey:8", "redis", "valkey:8"), ("valkey=", "redis", ""), ("valkey", "redis", ""),
     ("nope=1", "nope", "1"),
 )  # fmt: skip
-def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
+def test_a_pair_of_backend_and_version_is_parsed(pair: str, backend: str, version: str) -> None:
     assert spelled(pair) == (backend, version)
 
 
@@ -121,7 +121,7 @@ def test_a_pair_is_spelled(pair: str, backend: str, version: str) -> None:
     ("redis", "latest", ["8.0 (Debian trixie)", "7.0 (Debian bookworm)"]),
     ("toxiproxy", "2.5", ["2.12.0"]),
 )
-def test_an_unknown_version_lists_what_there_is(backend: str, version: str, there_is: list[str]) -> None:
+def test_the_error_for_an_unknown_version_lists_known_versions(backend: str, version: str, there_is: list[str]) -> None:
     with pytest.raises(UnknownVersion) as unknown:
         resolve(backend, version)
     assert unknown.value.status == 2
@@ -130,14 +130,14 @@ def test_an_unknown_version_lists_what_there_is(backend: str, version: str, ther
     assert "\n" not in str(unknown.value)
 
 
-def test_what_cannot_be_a_version_asks_nobody(asked: list[str]) -> None:
+def test_a_malformed_version_is_refused_without_asking_a_source(asked: list[str]) -> None:
     for version in ("latest", "", "3.5.x", "sid", "3..5", "-3"):
         with pytest.raises(UnknownVersion):
             resolve("etcd", version)
     assert not asked
 
 
-def test_a_silent_source_is_told_and_the_others_are_asked(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_source_is_reported_and_others_are_asked(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(HAD, "sid")
     assert (resolve("etcd", "3.7").name, asked) == ("fencepost/etcd:3.7.3", ["sid", "modules"])
     with pytest.raises(UnknownVersion, match="could not be asked: sid is away"):
@@ -145,7 +145,7 @@ def test_a_silent_source_is_told_and_the_others_are_asked(asked: list[str], monk
 
 
 @pytest.mark.parametrize("backend", ["mysql", "valkey"])
-def test_an_unknown_backend_lists_what_there_is(backend: str) -> None:
+def test_the_error_for_an_unknown_backend_lists_the_backends(backend: str) -> None:
     with pytest.raises(UnknownName, match=f"'{backend}'; there are redis, zookeeper, etcd, postgres"):
         resolve(backend)
 
@@ -170,7 +170,7 @@ def test_each_version_is_offered_once_where_it_is_looked_for_first() -> None:
 
 
 @pytest.mark.usefixtures("asked")
-def test_what_is_offered_can_be_had_as_it_is_spelled() -> None:
+def test_every_offered_spelling_resolves_to_the_offered_version() -> None:
     for offer in sources.offers(HAD):
         series, exact = (resolve(*spelled(spelling)) for spelling in (offer.spellings.split(", ") * 2)[:2])
         assert exact.name == f"fencepost/{offer.server}:{offer.version}"
@@ -179,7 +179,7 @@ def test_what_is_offered_can_be_had_as_it_is_spelled() -> None:
 
 
 @pytest.mark.usefixtures("asked")
-def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_lists_each_version_with_its_source_and_spellings(capsys: pytest.CaptureFixture[str]) -> None:
     assert sources.main() == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == "backend version from --version-of"
@@ -201,7 +201,7 @@ def test_the_table_names_silent_sources_and_lists_the_rest(
     assert told.err.splitlines() == [f"fencepost: {a} could not be asked: {b} is away" for a, b in silent.items()]
     assert "18.6" in told.out
     assert "the default" not in told.out
-    assert "redis=8.0," not in told.out  # that is trixie's, whatever it has
+    assert "redis=8.0," not in told.out  # a series of trixie's, whatever version it has
     for source in ("bookworm", "sid", "maven"):
         monkeypatch.delitem(HAD, source)
     with pytest.raises(NotPossible):
@@ -224,12 +224,12 @@ def nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Commands:
-    """Has all bases, and answers as apt does."""
+    """An engine that has all base images, and answers as apt does."""
     return commands(monkeypatch, {"docker image ls": "sha256:base\n", "docker run": POLICY})
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """As another process, so much later."""
+    """Go on like another process, so many seconds later."""
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + seconds)
     monkeypatch.setattr(sources, "_known", {})
@@ -240,7 +240,7 @@ def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     ("5:8.0.2-3+deb13u1", "8.0.2"), ("3.5.16-4+b3", "3.5.16"), ("3.8.0+dfsg-2", "3.8.0"),
     ("8.1.1+dfsg1-3+deb13u2", "8.1.1"), ("17.11-0+deb13u1", "17.11"), ("2.0", "2.0"),
 )  # fmt: skip
-def test_upstream_version(debian: str, own: str) -> None:
+def test_the_upstream_version_is_read_from_a_debian_version(debian: str, own: str) -> None:
     assert sources.upstream(debian) == own
 
 
@@ -274,7 +274,7 @@ class TestSuites:
         engine.answers["docker run"] = POLICY.replace("17.11", "17.12")
         assert sources.ask("sid") == had
 
-    def test_in_silence_the_last_answer_counts(self, engine: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_last_answer_of_a_silent_source_counts(self, engine: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         had = sources.ask("sid")
         later(monkeypatch, 200000)
         engine.answers["docker run"] = Failed("docker run: no route to host")
@@ -284,9 +284,9 @@ class TestSuites:
         assert sources.ask_or_recall("sid", said.append) == had
         assert "no route to host): taking what it had on 2" in said[-1]
         with pytest.raises(Failed, match="no route"):
-            sources.ask_or_recall("trixie")  # which never answered
+            sources.ask_or_recall("trixie")  # trixie never answered
 
-    def test_an_answer_without_any_server_is_none(self, engine: Commands) -> None:
+    def test_an_answer_without_any_server_is_an_error(self, engine: Commands) -> None:
         engine.answers["docker run"] = ""
         with pytest.raises(Failed, match="no server of Debian sid"):
             sources.ask("sid")
@@ -311,7 +311,7 @@ def proxy() -> Iterator[str]:
 
 
 class TestModules:
-    def test_releases_come_newest_first_and_of_each_proxy(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_releases_come_newest_first_from_a_good_proxy(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GOPROXY", f"{proxy}/bad|{proxy}/good/,direct")
         assert sources.ask("modules") == {"etcd": ["3.6.0", "3.5.10", "3.5.9"]}
         monkeypatch.setattr(sources, "_known", {})
@@ -319,7 +319,7 @@ class TestModules:
         with pytest.raises(Failed, match="GOPROXY, which names the module proxy, names none"):
             sources.ask_or_recall("modules")
 
-    def test_what_is_said_of_a_silent_source_has_no_password(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_error_for_a_silent_source_hides_the_password(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GOPROXY", proxy.replace("//", "//user:secret@"))
         with pytest.raises(Failed, match="no list of etcd's versions: HTTPError") as failed:
             sources.ask("modules")

@@ -1,4 +1,4 @@
-"""Skews, and the shim that makes a clock tell them, without a container."""
+"""Skews of clocks, and the shim that applies them to a process, without a container."""
 
 import json
 import os
@@ -51,7 +51,7 @@ for line in sys.stdin:
     ({"amplitude": 1.0, "period": 0.0001}, "period: must be 0, or seconds from"),
     ({"amplitude": 1.0, "period": float("inf")}, "period: must be 0, or seconds from"),
 )  # fmt: skip
-def test_a_skew_that_cannot_be_is_refused(options: dict[str, Any], wrong: str) -> None:
+def test_an_impossible_skew_is_refused(options: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         Skew(**options)
 
@@ -64,16 +64,16 @@ def test_skews_add_up() -> None:
         clock_skew.content([Skew(1.0)] * 9)
 
 
-def test_a_clock_is_astray_when_it_is_surely_so() -> None:
+def test_a_clock_is_astray_only_if_that_is_certain() -> None:
     told = {"right": Health("", ahead=100.1), "fast": Health("", ahead=161.0), "mute": Health(""), "down": None}
     told |= {"slow": Health("", ahead=99.0, unsure=0.001), "busy": Health("", ahead=101.0, unsure=0.9)}
-    right = Health("", ahead=100.0)  # an engine whose own clock is another
+    right = Health("", ahead=100.0)  # the clock of the engine itself differs from ours
     assert clock_skew.astray(told, right) == ["fast's clock is 61.0 s ahead", "slow's clock is 1.0 s behind"]
     assert clock_skew.astray(told, None) == []
 
 
 def apart(clock: int, other: int) -> float:
-    """Seconds by which one of our clocks is ahead of the other, to a tenth: looked at again when we stood still."""
+    """Seconds by which one of our clocks is ahead of the other, to a tenth. Looks again if we stood still meanwhile."""
     while True:
         before, told = time.clock_gettime(other), time.clock_gettime(clock)
         if time.clock_gettime(other) - before < 0.1:
@@ -81,7 +81,7 @@ def apart(clock: int, other: int) -> float:
 
 
 def ours(*skews: Skew) -> dict[str, float]:
-    """The same by our clocks, as far ahead as the skews make them."""
+    """The times that `TELL` should print: those of our clocks, with wall clocks moved by the skews."""
     now = time.time_ns()
     wall = now / 1e9 + clock_skew.ahead(skews, now)
     return dict.fromkeys(("realtime", "coarse", "of_day", "time", "timespec"), wall) | {
@@ -128,23 +128,23 @@ def test_the_shim_moves_every_wall_clock_and_no_other(shimmed: Shimmed) -> None:
             return told
 
         def moved_by(*skews: Skew) -> bool:
-            """Whether each clock tells a time between what it should before and after it was asked."""
+            """Whether each clock tells a time between those that are right just before and just after the question."""
             shimmed.write(*skews)
             earliest, told, latest = ours(*skews), tell(), ours(*skews)
-            # Ticks, which come late on a busy machine and count three times at that rate; whole seconds of them.
+            # Ticks ("coarse") come late on a busy machine and count three times at that rate; "time": whole seconds.
             slack = dict.fromkeys(told, 0.001) | {"coarse": 0.5, "time": 1.5}
             return all(earliest[name] - slack[name] <= told[name] <= latest[name] + 0.001 for name in told)
 
         assert all(moved_by(*skews) for skews in ([], [Skew(61.25)], [Skew(-30.5)]))
         assert moved_by(Skew(1000.0), Skew(-3.0), Skew(rate=3.0, since=time.time_ns() - 50 * SECOND))
-        assert moved_by(Skew(rate=0.0, since=time.time_ns() - 100 * SECOND))  # stands still
+        assert moved_by(Skew(rate=0.0, since=time.time_ns() - 100 * SECOND))  # the clock stands still
         assert moved_by(Skew(amplitude=5.0, period=100.0, since=time.time_ns() - 10 * SECOND))
         assert moved_by(Skew(amplitude=5.0, period=100.0, since=time.time_ns() - 60 * SECOND))
         assert moved_by()
 
 
 def test_a_clock_that_is_set_is_never_half_old(shimmed: Shimmed) -> None:
-    """Somebody looks at it all the time; every time told is the one before or the one after."""
+    """A process looks at the clock all the time. It sees only the old time or the new one."""
     look = """
 import sys, time
 real, until = float(sys.argv[1]), time.monotonic() + 60.0
@@ -166,7 +166,7 @@ print(*sorted(set(seen)))
         assert there(process.stdout).read() == "-1000 1000\n"
 
 
-def test_without_its_file_time_is_real(shimmed: Shimmed) -> None:
+def test_the_shim_shows_real_time_without_a_complete_file(shimmed: Shimmed) -> None:
     for content in (None, b"", clock_skew.content([Skew(61.0)])[:100]):
         shimmed.place.unlink(missing_ok=True)
         if content is not None:

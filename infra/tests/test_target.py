@@ -1,4 +1,4 @@
-"""Clusters of somebody else's: their names and secrets, and what can be done to them, by hooks that are proven."""
+"""Clusters of others: their names and secrets, and what can be done to them, by hooks whose effects are proven."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def of(backend: str, nodes: int) -> external_cluster.External:
 
 
 class TestNaming:
-    def test_nodes_are_called_as_ours_are_however_many(self) -> None:
+    def test_nodes_of_a_target_are_named_like_our_own(self) -> None:
         told = external_cluster.parse(["redis=" + ",".join(f"h{n}:1" for n in range(7)), "zookeeper=[::1]:2181"], {})
         assert told["redis"].names == ("redis1", "redis2", "redis3", "redis4", "redis5", "redis6", "redis7")
         assert (told["zookeeper"].names, told["zookeeper"].addresses) == (("zk1",), (("::1", 2181),))
@@ -53,7 +53,7 @@ class TestNaming:
         (["redis=a:1,tls://b:1"], "is not HOST:PORT"), (["redis=a:1,a:1"], "names a node twice"),
         (["redis=a:1", "redis=b:1"], "there is one of redis already"), (["postgres=a:1,b:1"], "one server"),
     )  # fmt: skip
-    def test_what_cannot_be_understood_is_said_in_a_line(self, pairs: Sequence[str], says: str) -> None:
+    def test_the_error_for_a_malformed_target_says_what_is_wrong(self, pairs: Sequence[str], says: str) -> None:
         with pytest.raises(external_cluster.BadTarget, match=says):
             external_cluster.parse(pairs, {})
 
@@ -86,14 +86,14 @@ NO_CONTROL = "no control over the nodes of a target: --hook "
     ("two nodes have no minority", world("redis", 2), "redis", "cut-minority-drop", "it takes 3 nodes, and here are 2"),
     ("they have links", world("redis", 2), "redis", "cut-client-drop", None),
 )
-def test_what_can_be_done_to_a_target(there: World, backend: str, faults: str, why: str | None) -> None:
+def test_a_fault_applies_only_if_the_target_allows_it(there: World, backend: str, faults: str, why: str | None) -> None:
     for name in faults.split():
         said = FAULTS[name].applies(backend, there)
         assert said is None if why is None else re.fullmatch(why, said or ""), name
 
 
 class Elsewhere:
-    """A server that hooks reach, and the links to it. broken: verbs whose hooks fail after they have done it."""
+    """A server that hooks reach, and the links to it. broken: verbs whose hooks fail after they took effect."""
 
     def __init__(self, broken: tuple[str, ...] = ()) -> None:
         self.answers = True
@@ -111,7 +111,7 @@ class Elsewhere:
             raise Failed(f"hook {verb} failed")
 
 
-def test_it_is_killed_and_started_and_its_links_refuse_meanwhile() -> None:
+def test_a_hooked_server_is_killed_and_started_and_its_links_refuse_meanwhile() -> None:
     there = Elsewhere()
     there.node.kill("step1")
     assert (there.node.state(), there.node.ready()) == ("stopped", False)
@@ -123,7 +123,7 @@ def test_it_is_killed_and_started_and_its_links_refuse_meanwhile() -> None:
     assert there.log[0] == "redis1", "buried before it is dead"
 
 
-def test_who_is_paused_is_resumed_before_it_is_stopped_and_paused_again() -> None:
+def test_a_paused_server_is_resumed_for_a_stop_and_paused_again_afterwards() -> None:
     there = Elsewhere()
     there.node.pause("step1")
     there.node.stop("step2")
@@ -144,8 +144,8 @@ def test_a_hook_that_failed_is_undone_all_the_same() -> None:
     assert (there.node.state(), there.answers) == ("running", True)
 
 
-def test_a_hook_whose_effect_shows_late_may_be_refused_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`docker unpause` fails where nothing is paused any more: what counts is that the node answers."""
+def test_a_hook_with_a_late_effect_may_fail_when_it_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`docker unpause` fails if nothing is paused any more. What counts is that the node answers."""
     monkeypatch.setattr(external_environment, "SHOWS_WITHIN", 0.0)
     there = Elsewhere()
     there.node.pause("step1")
@@ -158,7 +158,7 @@ def test_a_hook_whose_effect_shows_late_may_be_refused_the_next_time(monkeypatch
     assert there.node.state() == "running"
 
 
-def test_a_hook_that_shows_no_effect_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_without_an_effect_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_environment, "SHOWS_WITHIN", 0.0)
     there = Elsewhere()
     monkeypatch.setattr(there, "run", lambda verb, places: None)
@@ -166,7 +166,7 @@ def test_a_hook_that_shows_no_effect_is_told(monkeypatch: pytest.MonkeyPatch) ->
         there.node.pause("step1")
 
 
-def test_what_is_not_ours_to_do() -> None:
+def test_version_clock_and_data_of_a_running_target_cannot_be_changed() -> None:
     node = Elsewhere().node
     with pytest.raises(Failed, match="the version of a target is not ours to change"):
         node.replace("other")
@@ -178,7 +178,7 @@ def test_what_is_not_ours_to_do() -> None:
     assert (node.process.has_clock(), node.process.carry("other")) == (False, None)
 
 
-def test_words_are_filled_in_one_by_one_and_no_shell_sees_them(tmp_path: Path) -> None:
+def test_the_words_of_a_hook_are_filled_in_one_by_one_without_a_shell(tmp_path: Path) -> None:
     out = tmp_path / "out"
     code = f"import sys; open({str(out)!r}, 'w').write(chr(0).join(sys.argv[1:]))"
     told = hooks.parse([f'pause={sys.executable} -c "{code}" {{node}}:{{port}} "{{name}} of {{backend}}" $HOME'])
@@ -193,7 +193,7 @@ def test_words_are_filled_in_one_by_one_and_no_shell_sees_them(tmp_path: Path) -
     (["pause=ssh {host}"], r"pause: nothing stands for \{host\}; there are \{node\}"),
     (["pause=a", "pause=b"], "pause: there is one already"),
 )  # fmt: skip
-def test_a_hook_that_cannot_be_understood_says_what_can(pairs: list[str], says: str) -> None:
+def test_the_error_for_a_malformed_hook_says_what_is_wrong(pairs: list[str], says: str) -> None:
     with pytest.raises(hooks.BadHook, match=says):
         hooks.parse(pairs)
 
@@ -219,13 +219,13 @@ def test_a_hook_that_does_not_end_is_given_up() -> None:
     assert not running("600.625"), "what it called is ended as well"
 
 
-def test_what_cannot_be_undone_is_not_offered() -> None:
+def test_a_fault_lacks_the_hooks_that_do_or_undo_it() -> None:
     told = hooks.parse(["pause=a", "kill=a", "start=a"])
     missing = {verb: told.missing(verb) for verb in ("pause", "kill", "stop", "wipe")}
     assert missing == {"pause": ("resume",), "kill": (), "stop": ("stop",), "wipe": ("wipe",)}
 
 
-def test_user_and_password_are_taken_from_the_variables_of_the_backend_and_given_to_workers_as_they_are() -> None:
+def test_user_and_password_come_from_the_backends_variables_and_reach_workers() -> None:
     access = Access.of("redis", {**VARIABLES, "FENCEPOST_ETCD_PASSWORD": "other"}, tls=False)
     assert (access.user, access.password, access.open) == ("ann", SECRET, False)
     assert Access.of("zookeeper", VARIABLES, tls=False) == OPEN
@@ -235,7 +235,7 @@ def test_user_and_password_are_taken_from_the_variables_of_the_backend_and_given
 
 
 @pytest.mark.parametrize("told", ["AUTH ann {}", "redis://ann:p%2Fss%27w%25rd@host", 'wrong password "p/ss\\\'w%rd"'])
-def test_a_text_is_told_without_the_password(told: str) -> None:
+def test_a_password_is_masked_in_all_its_spellings(told: str) -> None:
     masked = Access("ann", SECRET).masked(told.format(SECRET))
     assert "***" in masked
     assert "w%" not in masked

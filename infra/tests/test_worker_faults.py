@@ -1,4 +1,4 @@
-"""Faults on workers in a simulated world: who is caught where, what happens meanwhile, and when all go on."""
+"""Faults on workers in a simulated world: where workers are caught, what happens meanwhile, when workers go on."""
 
 from collections.abc import Sequence
 
@@ -19,12 +19,12 @@ PHASES = {
 
 
 def of(lane: Lane, records: Sequence[Record]) -> list[Record]:
-    """Those of the lane's workers or of their renewals."""
+    """The records of the lane's workers and of their renewals."""
     return [record for record in records if any(record.process % 100_000 == w.process for w in lane.workers)]
 
 
 def acquired(lane: Lane, *, without: int) -> list[int]:
-    """When others than this process got the lock (ns)."""
+    """When other processes than this one got the lock (ns)."""
     return [now for now, what, process, _ in lane.story if what == "acquired" and process != without]
 
 
@@ -33,9 +33,9 @@ def done(lane: Lane, what: str, process: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", PHASES)
-def test_a_holder_of_every_lane_is_hit_at_its_gate_past_its_ttl_and_who_is_frozen_loses_its_lease(name: str) -> None:
+def test_a_holder_of_every_lane_is_hit_at_its_gate_for_longer_than_its_ttl(name: str) -> None:
     world = World([a_lane("a", 0, 0, 0), a_lane("b", 0, 0)])
-    # The workers of b are late: a is hit for as long.
+    # The workers of b are late. The worker of a stays hit as long as the worker of b.
     for worker in world.lane("b").workers:
         worker.due = world.time + 2500 * MS
     records = run(world, name)
@@ -48,7 +48,7 @@ def test_a_holder_of_every_lane_is_hit_at_its_gate_past_its_ttl_and_who_is_froze
         assert [worker.caught for worker in lane.workers].count("kill") == (record.kind == "kill")
         assert record.begun <= record.applied <= record.healing <= record.healed
         assert record.healing >= (record.applied if name == "long-call" else last) + 1.6 * TTL * 1e9
-        # Had freeze-holder caught it before its last look at the lock, it would not write at all.
+        # If freeze-holder caught a worker before its last look at the lock, the worker would not write at all.
         assert (record.applied, PHASES[name], record.process, 0) in lane.story
         others, renewed = (
             [now for now in moments if record.applied < now < record.healing]
@@ -56,12 +56,12 @@ def test_a_holder_of_every_lane_is_hit_at_its_gate_past_its_ttl_and_who_is_froze
         )
         if record.kind == "freeze":
             assert (max(others) >= record.applied + TTL * 1e9, renewed) == (True, [])
-        elif record.kind == "stall":  # who hangs keeps its lock
+        elif record.kind == "stall":  # a stalled worker keeps its lock
             assert (others, len(renewed) >= 4) == ([], True)
 
 
 @pytest.mark.parametrize(("name", "renewals"), [("freeze-in-renewal", 0), ("kill-after-renewal", 1)])
-def test_a_holder_is_frozen_when_it_is_about_to_renew_and_killed_when_it_has(name: str, renewals: int) -> None:
+def test_a_holder_is_frozen_before_its_renewal_and_killed_after_it(name: str, renewals: int) -> None:
     world = World([a_lane("a", 0, 0)])
     lane = world.lane("a")
     busy = lane.workers[0]
@@ -102,8 +102,8 @@ def test_a_lane_in_which_nobody_holds_is_left_alone() -> None:
     assert record in of(world.lane("a"), [record])
 
 
-def test_of_two_workers_caught_at_once_one_goes_on_and_both_are_told() -> None:
-    """Two keys, so two holders reach the gate between two looks: neither may stay frozen unrecorded."""
+def test_one_of_two_workers_caught_at_once_goes_on_and_both_are_recorded() -> None:
+    """With two keys, two holders reach the gate between two looks. Neither may stay frozen without a record."""
     frozen, stray = run(World([a_lane("a", 0, 1)]), "freeze-holder")
     assert frozen.healing - frozen.applied > TTL * 1e9
     assert stray.healed - stray.applied < 50 * MS
@@ -147,10 +147,10 @@ def test_a_late_write_that_is_never_answered_gives_up() -> None:
 
 
 @pytest.mark.parametrize("keys", [(0, 0, 0), (0, 1, 0, 1, 0, 1)])
-def test_whoever_comes_after_a_dead_holder_is_frozen_past_its_own_lease(keys: tuple[int, ...]) -> None:
+def test_the_successor_of_a_dead_holder_is_frozen_past_its_own_lease(keys: tuple[int, ...]) -> None:
     world = World([a_lane("a", *keys), a_lane("b", *keys)])
     for worker in world.lane("b").workers:
-        worker.due = world.time + 3000 * MS  # so long that a's successor is in before b's holder is dead
+        worker.due = world.time + 3000 * MS  # a's successor acquires before b's holder is dead
     records = run(world, "freeze-successor")
     for lane in world.all_lanes:
         mine = of(lane, records)
@@ -164,12 +164,12 @@ def test_whoever_comes_after_a_dead_holder_is_frozen_past_its_own_lease(keys: tu
         ]
         assert after[0] == (frozen.applied, frozen.process)
         assert frozen.applied >= dead[0].applied + TTL * 1e9
-        assert after[1][0] >= frozen.applied + TTL * 1e9  # the third had to wait for a lease as well
+        assert after[1][0] >= frozen.applied + TTL * 1e9  # the third holder waits until a lease ends, too
         assert after[1][0] < frozen.healing
 
 
 @pytest.mark.parametrize("name", ["stall-renewal", "kill-renewal"])
-def test_the_lease_of_a_holder_that_runs_ends_without_its_renewal(name: str) -> None:
+def test_a_holder_loses_its_lease_when_its_renewal_stalls_or_dies(name: str) -> None:
     world = World([a_lane("a", 0, 0), a_lane("b", 0, 0)])
     records = run(world, name)
     world.wait(2.0)
@@ -182,13 +182,13 @@ def test_the_lease_of_a_holder_that_runs_ends_without_its_renewal(name: str) -> 
         assert not any(job.applied < now < renewal.healing for now in renewed + refused)
         assert [now for now in acquired(lane, without=job.process) if job.applied + TTL * 1e9 <= now < job.healing]
         if name == "stall-renewal":
-            # What hung is sent when it goes on, while its successor holds; the holder notices after that.
+            # The stalled renewal is sent when it goes on, while the successor holds. The holder notices after that.
             assert len([now for now in refused if renewal.healing <= now <= renewal.healed]) == 1
         [noticed] = done(lane, "noticed", job.process)
         assert noticed >= job.healing
 
 
-def test_a_waiter_is_told_that_its_lease_is_over_before_the_lock_is_released() -> None:
+def test_a_waiter_is_stalled_past_its_lease_and_goes_on_before_the_lock_is_released() -> None:
     world = World([a_lane("a", 0, 0), a_lane("b", 0, 0, 0)])
     records = run(world, "stall-waiter")
     world.wait(1.0)
@@ -204,7 +204,7 @@ def test_a_waiter_is_told_that_its_lease_is_over_before_the_lock_is_released() -
         assert min(now for now in done(lane, "released", holder.process) if now > holder.applied) > waiter.healed
 
 
-def test_one_that_waits_dies_and_the_holder_goes_on_when_its_lease_is_over() -> None:
+def test_a_waiter_dies_and_the_holder_is_stalled_until_the_waiters_lease_is_over() -> None:
     world = World([a_lane("a", 0, 0, 0), a_lane("b", 0, 0, 0)])
     records = run(world, "kill-waiter")
     world.wait(1.0)
@@ -217,7 +217,7 @@ def test_one_that_waits_dies_and_the_holder_goes_on_when_its_lease_is_over() -> 
         assert max(done(lane, "acquired", dead.process), default=0) < dead.applied
 
 
-def test_what_is_healed_lets_go_only_whom_it_caught() -> None:
+def test_the_heal_of_a_fault_thaws_only_the_workers_that_the_fault_caught() -> None:
     world = World([a_lane("a", 0, 0, 0, 0)])
     steps = Step("freeze-holder", 0.5, 4.0, {}), Step("freeze-after-acquire", 1.0, 0.2, {}, beside=True)
     inner, outer = run(world, *steps)
@@ -230,7 +230,7 @@ def test_what_is_healed_lets_go_only_whom_it_caught() -> None:
 def test_a_holder_is_cut_off_right_after_its_acquire(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with imagined("etcd", *(a_lane(name, 0, 1, 0, 1) for name in "abc")) as star:
         active: set[str] = set()
-        # What proves the cut takes a while.
+        # The proof of the cut takes a while.
         monkeypatch.setattr(star, "ask", lambda *question: star.world.wait(0.05) or Star.ask(star, *question))
         step, target = Step("cut-holder", 0.5, 2.0, {"how": how}), star.target("", alone=True)
         cut, *stalls = run(star.world, step, target=target, say=lambda _: active.update(star.links.active()))
@@ -243,7 +243,7 @@ def test_a_holder_is_cut_off_right_after_its_acquire(how: str, monkeypatch: pyte
         mine = of(lane, stalls)
         stalled = max(mine, key=lambda record: record.healed)
         assert stalled.target.endswith(f"({group})")
-        assert stalled.applied <= cut.begun < cut.applied <= stalled.healing  # it stands there until it is cut
+        assert stalled.applied <= cut.begun < cut.applied <= stalled.healing  # it is stalled until its group is cut off
         assert stalled.healed < cut.applied + 100 * MS
         assert all(stray.healed - stray.applied < 100 * MS for stray in mine if stray is not stalled)
         [worker] = [worker for worker in lane.workers if worker.process == stalled.process]
@@ -259,7 +259,7 @@ def test_nobody_is_cut_when_nobody_holds() -> None:
 def test_a_server_crashes_while_a_holder_of_each_lane_stands_after_its_acquire(monkeypatch: pytest.MonkeyPatch) -> None:
     with imagined("etcd", a_lane("a", 0, 0), a_lane("b", 0, 1)) as star:
         leader = star.engines["etcd1"]
-        # What proves that it is down takes a while.
+        # The proof that the server is down takes a while.
         inspect = Engine.inspect_container
         monkeypatch.setattr(leader, "inspect_container", lambda name: star.world.wait(0.05) or inspect(leader, name))
         crash, *stalls = run(star.world, "crash-after-acquire", target=star.target("", alone=True))

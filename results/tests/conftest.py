@@ -1,4 +1,4 @@
-"""What all tests have in common: `python -m results`, as a test asks it."""
+"""Fixtures of all tests: `python -m results` as a function, and a stored run of each format."""
 
 import shutil
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from results.__main__ import main
 from results.run import Run
 from results.tests.test_damage import RUNS
 
-settings.register_profile("shared-machine", deadline=None)  # how long an example takes says nothing on a busy one
+settings.register_profile("shared-machine", deadline=None)  # on a busy machine, an example may take long
 settings.load_profile("shared-machine")
 
 Results = Callable[..., tuple[int, str, str]]
-"""Status and both outputs of `python -m results` with these words."""
+"""Calls `python -m results` with these words. Returns its exit status and both outputs."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Strings that want to be more than text, one in every place that a history, a plan or a client fills."""
+"""Strings that try to be more than text, one for every place that a history, a plan or a client fills."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +21,10 @@ ATTACKS: Final = (
     "${pwned=6}{{7*7}}{%raw%}&lt;b&gt;\\u003cb\\u003e",
     "\u2028\u2029",
 )
-"""Each sets a global if it gets to run, or swallows what follows if it gets to be markup."""
+"""Each string sets a global if it is run, or swallows the text behind it if it becomes markup."""
 
 OVERRIDE: Final = "\u202e"
-"""Right-to-left override: what follows it is shown backwards, ours too."""
+"""Right-to-left override: text behind it is shown backwards, even text of our own."""
 
 CONTROLS: Final = f"\x1b[31m{OVERRIDE}\0\ud800"
 
@@ -35,7 +35,7 @@ PLACES: Final = (
 
 
 def attack(place: str) -> str:
-    """Begins with the place, so that it can be found again."""
+    """A hostile string. It begins with its place, so that a test can find it."""
     return f"in-{place} {''.join(ATTACKS)}{CONTROLS}end-{place}"
 
 
@@ -65,7 +65,7 @@ def not_run() -> NotRun:
 
 
 def upgrade(root: Path) -> Run:
-    """A run of an upgrade, with such a trial in each stage, and one of the calibration."""
+    """A run of an upgrade, with a hostile trial in each stage, and one in the calibration."""
     stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": attack("version")}}
     asked = {"command": ["pytest", attack("command")], "stages": stages, "parts": STAGES, "suite": attack("suite")}
     run = Run.create(root, asked)

@@ -1,7 +1,7 @@
-"""Stored runs and what they were judged to be, to be judged again: ``python -m results.tests.judged RUN NAME``.
+"""Keeps histories and the verdicts on them, to judge them again: ``python -m results.tests.judged RUN NAME``.
 
-That keeps the histories of a run as `judged/NAME.tar.xz` beside this file, with the word for each property of each and
-the kinds and rows of its violations. How a story is told, and what a judgement gives as its reason, is not kept.
+The command stores a run's histories in `judged/NAME.tar.xz` beside this file, with the verdict on each property of each
+history, and the kind and rows of each violation. It does not store stories, nor the reasons of judgements.
 """
 
 import json
@@ -19,7 +19,7 @@ from checkers.judging.judgement import judge_all
 FOLDER: Final = Path(__file__).with_suffix("")
 ANSWERS: Final = "judgements.json"
 Answers = dict[str, list[object]]
-"""Property → its word, and of each violation its kind and rows."""
+"""Property → its verdict, and [kind, row, ...] of each violation."""
 
 
 def judged(history: History) -> Answers:
@@ -42,7 +42,7 @@ def keep(run: Path, name: str) -> None:
 
 
 def kept(archive: Path, folder: Path) -> dict[str, Answers]:
-    """Unpack an archive; history's file, relative to the folder → what it was judged to be."""
+    """Unpack an archive. Returns each history's file, relative to the folder → the stored answers."""
     with tarfile.open(archive) as content:
         content.extractall(folder, filter="data")
     answers: dict[str, Answers] = json.loads((folder / ANSWERS).read_text())

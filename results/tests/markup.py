@@ -1,7 +1,6 @@
-"""Pages as tests read them: their elements, and their words as plain lines; and what long texts are compared with, a
-file each in `golden/`.
+"""Reads pages for tests, as elements and as plain lines of words. Compares long texts with files in `golden/`.
 
-`GOLDEN=rewrite .venv/bin/python -m pytest results/tests` writes them anew; what `git diff` shows then is reviewed.
+`GOLDEN=rewrite .venv/bin/python -m pytest results/tests` writes these files anew. Review what `git diff` shows then.
 """
 
 import base64
@@ -20,10 +19,10 @@ UNREAD: Final = {"script", "style"}
 LINES: Final = dict.fromkeys(("p", "tr", "dt", "figcaption", "div", "section", "pre"), "") | {
     "h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "li": "- ", "summary": "+ ", "title": "~ ",
 }  # fmt: skip
-"""Elements that are a line of their own in `Page.lines`, and how it begins."""
+"""Elements that are a line of their own in `Page.lines`, and how that line begins."""
 
 JOINED: Final = {"td": "|", "th": "|", "dd": ":"}
-"""Elements that continue the line, and what stands before them."""
+"""Elements that continue a line, and the sign before them."""
 
 
 def golden(name: str, text: str) -> str:
@@ -35,12 +34,12 @@ def golden(name: str, text: str) -> str:
 
 
 def unpacked(text: str) -> str:
-    """What a page keeps packed until somebody asks for it."""
+    """The text that a page keeps packed until somebody asks for it."""
     return zlib.decompress(base64.b64decode(text), -zlib.MAX_WBITS).decode()
 
 
 class Element(NamedTuple):
-    """words: the text inside of it. depth: how many elements it stands in."""
+    """words: the texts inside the element. depth: how many elements are around it."""
 
     tag: str
     given: dict[str, str]
@@ -53,7 +52,7 @@ class Element(NamedTuple):
 
 
 class Page(HTMLParser):
-    """The elements of a page in their order. Raises AssertionError where one is not closed in its turn."""
+    """The elements of a page in order. Raises AssertionError if an element is not closed in its turn."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -110,7 +109,7 @@ class Page(HTMLParser):
         return "\n".join(self._lines) + "\n"
 
     def all(self, tag: str, **attributes: str) -> Iterator[Element]:
-        """Elements that have these attributes; `class_` and `data_i` are spelled so."""
+        """Elements with these attributes. `class_` stands for `class`, `data_i` for `data-i`."""
         wanted = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
         return (one for one in self.elements if one.tag == tag and wanted.items() <= one.given.items())
 
@@ -119,7 +118,7 @@ class Page(HTMLParser):
         return element.text
 
     def within(self, tag: str, **attributes: str) -> list[Element]:
-        """The first such element and those inside of it."""
+        """The first element with these attributes, and all elements inside of it."""
         first = self.elements.index(next(self.all(tag, **attributes)))
         inside = itertools.takewhile(lambda one: one.depth > self.elements[first].depth, self.elements[first + 1 :])
         return [self.elements[first], *inside]

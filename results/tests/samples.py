@@ -1,4 +1,4 @@
-"""Made by hand: cells, histories (a small one with a stale write, a hostile one, a long one), trials, runs."""
+"""Samples made by hand: cells, histories (a small one with a stale write, a long one), trials, runs."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -83,7 +83,7 @@ def facts(**given: Any) -> Facts:
 
 
 def hold(process: int, token: int, begin: float, end: float, writes: int, found: int) -> list[dict[str, Any]]:
-    """An ordinary hold: acquire, reads and writes, release. `found`: the value that its first read returns."""
+    """An ordinary hold: acquire, reads and writes, release. found: the value that the first read returns."""
     given: dict[str, Any] = {"owner": OWNER + token, "token": token}
     operations = [row(F.ACQUIRE, begin - 30, begin, process, sent=begin - 1, ttl=1000 * MS, **given)]
     step = (end - begin) / (writes + 1)
@@ -97,7 +97,7 @@ def hold(process: int, token: int, begin: float, end: float, writes: int, found:
 
 
 def stale_write(store: str = "unfenced", **given: Any) -> History:
-    """Worker 3 is frozen while it holds token 41; 42 is granted; then 3's write with 41 arrives."""
+    """Worker 3 is frozen while it holds token 41; token 42 is granted; then worker 3 writes with token 41."""
     held: dict[str, Any] = {"owner": OWNER + 41, "token": 41}
     late = {} if store == "unfenced" else {"outcome": Outcome.FAIL, "reason": Reason.STALE_TOKEN}
     operations = [

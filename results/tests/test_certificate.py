@@ -1,4 +1,4 @@
-"""What a certificate says of an upgrade, whether the test bit, what clients were told, and under which conditions."""
+"""Certificates: the decision on an upgrade, doubts about the tests, errors of clients, and the conditions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ BLIND = (Verdict.UNKNOWN, Verdict.NOT_STRESSED)
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
-def test_each_turn_of_a_word(old: Verdict, new: Verdict) -> None:
+def test_each_change_of_a_verdict_leads_to_its_decision(old: Verdict, new: Verdict) -> None:
     made = of(cell(BASELINE, old), cell(CANDIDATE, new))
     broke = new is Verdict.VIOLATED and old is not Verdict.VIOLATED
     no_longer_promised = new is Verdict.NOT_PROMISED_BROKEN and old is Verdict.UPHELD
@@ -39,8 +39,8 @@ def test_each_turn_of_a_word(old: Verdict, new: Verdict) -> None:
 
 @pytest.mark.parametrize("stage", TOGETHER)
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
-def test_each_turn_of_a_word_while_versions_change(old: Verdict, new: Verdict, stage: str) -> None:
-    """Whatever the new version alone says: here the same as the old one."""
+def test_each_change_of_a_verdict_while_versions_mix_has_its_decision(old: Verdict, new: Verdict, stage: str) -> None:
+    """Here the new version alone has the same verdict as the old version."""
     made = whole(cell(BASELINE, old), cell(CANDIDATE, old), cell(stage, new))
     assert (made.decision is Decision.REGRESSION) == (new is Verdict.VIOLATED and old is not Verdict.VIOLATED)
     assert bool(made.known) == (new is old is Verdict.VIOLATED)
@@ -56,12 +56,12 @@ def test_each_turn_of_a_word_while_versions_change(old: Verdict, new: Verdict, s
     ("both", [MIXED, ROLLBACK], "redis lost token-order during the rolling upgrade and after rolling back"),
     ("twice", [CANDIDATE, MIXED], "redis lost token-order under freeze-holder and during the rolling upgrade"),
 )
-def test_the_sentence_says_when_it_was_lost(stages: list[str], said: str) -> None:
+def test_the_sentence_says_in_which_stage_a_promise_was_lost(stages: list[str], said: str) -> None:
     made = whole(*(cell(stage, Verdict.VIOLATED) for stage in stages))
     assert (sentence(made), {one.stage for one in made.regressed}) == (f"REGRESSION: {said}", set(stages))
 
 
-def test_what_the_old_version_broke_elsewhere_is_not_lost_by_the_upgrade() -> None:
+def test_a_promise_that_the_old_version_broke_elsewhere_is_not_lost_by_the_upgrade() -> None:
     cells = [cell(BASELINE, Verdict.VIOLATED), cell(CANDIDATE, Verdict.UPHELD), cell(MIXED, Verdict.VIOLATED)]
     turned = ((BASELINE, Verdict.UPHELD), (CANDIDATE, Verdict.VIOLATED))
     cells += [cell(stage, word, fault="none") for stage, word in turned]
@@ -80,7 +80,7 @@ def test_a_regression_outranks_every_doubt() -> None:
     assert whole(cell(MIXED, Verdict.VIOLATED), problems=("trials/x: aborted: no",)).decision is Decision.REGRESSION
 
 
-def test_what_was_cleared_is_counted_by_promise_and_known_where_it_shows_while_old_servers_are_there() -> None:
+def test_cleared_defects_are_counted_by_promise_and_are_known_in_the_mixed_stage() -> None:
     cells = [
         cell(stage, Verdict.VIOLATED if stage == BASELINE else Verdict.UPHELD, fault=fault, property=name)
         for stage, fault, name in product(ALONE, ("none", "freeze-holder"), ("token-order", "fenced-store"))
@@ -92,7 +92,7 @@ def test_what_was_cleared_is_counted_by_promise_and_known_where_it_shows_while_o
 
 
 @pytest.mark.parametrize("new", [Verdict.NOT_PROMISED_BROKEN, Verdict.WEAKNESS_SHOWN])
-def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Verdict) -> None:
+def test_a_new_break_of_a_property_without_a_promise_is_listed_and_is_no_loss(new: Verdict) -> None:
     made = of(cell(BASELINE, Verdict.NOT_PROMISED_HELD), cell(CANDIDATE, new))
     assert ([one.property for one in made.turned], made.decision) == (["token-order"], Decision.NO_REGRESSION)
     elsewhere = cell(BASELINE, new, fault="stall-holder")
@@ -103,7 +103,7 @@ def test_what_nobody_promised_is_told_where_it_broke_and_is_no_loss(new: Verdict
     ("old", "new", "one"),
     [(["8.0.2"], ["8.0.2"], True), (["8.0.2"], ["8.0.3"], False), (["8.0.2", "8.0.3"], ["8.0.2", "8.0.3"], False)],
 )
-def test_one_version_of_two_names_is_told(old: list[str], new: list[str], one: bool) -> None:
+def test_a_warning_says_that_old_and_new_servers_report_one_version(old: list[str], new: list[str], one: bool) -> None:
     both = zip(ALONE, (old, new), strict=True)
     trials = [told(stage, about={"versions": dict(enumerate(said))}) for stage, said in both]
     made = of(*KEPT, trials=trials, libraries={})
@@ -134,7 +134,7 @@ def timed(*times: float) -> Certificate:
     return certify(contents, UPGRADES, parts=stages, trials=[told(stage) for stage in stages])
 
 
-def test_three_times_slower_is_a_regression_and_neither_the_same_nor_any_time_while_versions_change() -> None:
+def test_three_times_slower_is_a_regression_but_not_while_versions_change() -> None:
     assert timed(1.0, 1.0).decision is Decision.NO_REGRESSION
     slow = timed(1.0, 3.0)
     assert slow.decision is Decision.REGRESSION
@@ -155,7 +155,7 @@ def test_three_times_slower_is_a_regression_and_neither_the_same_nor_any_time_wh
     ("only-old", [cell(BASELINE, Verdict.UPHELD, lane="b")], {}, ["1 judgement of the old version has none beside it"]),
     ("not-tried", (), {"parts": STAGES}, [f"redis: nothing was tried {WHEN[stage]}" for stage in TOGETHER]),
 )
-def test_doubts(more: Sequence[Cell], given: dict[str, Any], doubts: list[str]) -> None:
+def test_missing_evidence_is_inconclusive(more: Sequence[Cell], given: dict[str, Any], doubts: list[str]) -> None:
     made = of(*KEPT, *more, **given)
     assert list(made.doubts) == doubts
     assert made.decision is (Decision.INCONCLUSIVE if doubts else Decision.NO_REGRESSION)
@@ -163,13 +163,13 @@ def test_doubts(more: Sequence[Cell], given: dict[str, Any], doubts: list[str]) 
 
 
 def not_run(column: str, **given: str) -> Cell:
-    """As the run folder gives it: of no trial, and so of no stage."""
+    """A cell that was not run, as the run folder gives it: without a trial, and so without a stage."""
     nothing = dict.fromkeys(("lock", "workload", "store", "lane", "property", "trial"), "")
     because = "one server has no mixed state"
     return cell("", Verdict.NOT_APPLICABLE, **{**nothing, "counters": {}, "fault": column, "because": because, **given})
 
 
-def test_what_could_not_be_tried_is_not_applicable_for_its_reason() -> None:
+def test_a_stage_that_could_not_be_tried_is_not_applicable_with_the_reason() -> None:
     made = of(*KEPT, *(not_run(column) for stage in TOGETHER for column in COLUMNS[stage]), parts=STAGES)
     assert made.decision is Decision.NO_REGRESSION
     assert made.absent == {("redis", stage): "one server has no mixed state" for stage in TOGETHER}
@@ -177,7 +177,7 @@ def test_what_could_not_be_tried_is_not_applicable_for_its_reason() -> None:
     assert promise.absent == dict.fromkeys(TOGETHER, "one server has no mixed state")
 
 
-def test_what_could_not_be_asked_of_one_lock_says_nothing_of_the_others() -> None:
+def test_a_stage_that_one_lock_could_not_try_is_still_missed_for_other_locks() -> None:
     other = [replace(one, lock="redlock") for one in KEPT]
     made = whole(*other, not_run(COLUMNS[MIXED][0], lock="redlock", because="it needs five"))
     reasons = {one.lock: one.absent for one in made.promises}
@@ -193,14 +193,14 @@ def test_no_operation_in_the_mixed_state_is_a_doubt(stage: str, number: int, dou
     assert made.doubts == ((f"redis: no operations in the mixed state {WHEN[stage]}",) if doubtful else ())
 
 
-def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
+def test_a_server_that_refuses_to_go_back_is_reported_and_is_no_regression() -> None:
     words = "etcd1 stays 3.5.16: does not start on its data"
     rolled = [step(4.0, "etcd4"), step(3.0, words, refused=True), step(2.0, "etcd2")]
     trials = [*(told(stage) for stage in STAGES[:3]), told(ROLLBACK, about={"rolled": rolled})]
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)
     assert (made.decision, made.no_way_back) == (Decision.NO_REGRESSION, (f"from half-way, redis: {words}",))
     assert [(one.stage, one.at) for one in made.steps] == [(ROLLBACK, 2.0), (ROLLBACK, 3.0), (ROLLBACK, 4.0)]
-    # So it is where nothing could be judged behind it.
+    # The same holds if nothing could be judged after that.
     alone = [cell(stage, Verdict.UPHELD) for stage in STAGES[:3]]
     assert of(*alone, parts=STAGES, trials=trials).decision is Decision.NO_REGRESSION
 
@@ -212,7 +212,7 @@ def test_a_server_that_would_not_go_back_is_told_and_is_no_regression() -> None:
     ("nobody tried it", Verdict.WEAKNESS_SHOWN, "", True),
     ("promised", Verdict.UPHELD, "t", True),
 )
-def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Verdict, trial: str, doubtful: bool) -> None:
+def test_a_missing_judgement_is_a_doubt_if_promised_or_not_tried(before: Verdict, trial: str, doubtful: bool) -> None:
     old = cell(BASELINE, before, property="fenced-store")
     new = cell(CANDIDATE, Verdict.NOT_APPLICABLE, property="fenced-store", trial=trial)
     assert of(*KEPT, old, new).doubts == (("1 judgement of the old version has none beside it",) if doubtful else ())
@@ -220,7 +220,7 @@ def test_what_the_new_version_lacks_is_a_doubt_where_promised(before: Verdict, t
     assert not of(*KEPT, old, new, elsewhere).doubts or not trial
 
 
-def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() -> None:
+def test_the_first_warning_names_a_new_version_that_does_not_start_on_the_data() -> None:
     words = "etcd:new does not start on its data: unknown file format"
     trials = [*(told(stage) for stage in ALONE), told(MIXED, lanes=(), about={"no_way_there": words})]
     made = whole(trials=trials, problems=(f"trials/x: aborted: {words}",))
@@ -237,14 +237,14 @@ def test_a_new_version_that_does_not_start_on_the_data_is_told_above_all_else() 
     ("no stale attempt", STALE, (0, 1), "no stale attempts without a fence on the old version"),
     ("all", STALE, (1, 1), ""),
 )
-def test_a_part_that_did_not_bite_is_inconclusive(name: str, numbers: tuple[int, int], doubt: str) -> None:
+def test_a_stage_without_a_stressing_event_is_inconclusive(name: str, numbers: tuple[int, int], doubt: str) -> None:
     both = zip(ALONE, numbers, strict=True)
     made = of(*(cell(stage, Verdict.UPHELD, counters=OCCURRED | {name: number}) for stage, number in both))
     assert (made.decision is Decision.INCONCLUSIVE) == bool(doubt)
     assert doubt in "; ".join(made.doubts)
 
 
-def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_for_them() -> None:
+def test_stale_attempts_are_not_missed_if_no_unfenced_lane_counts_them() -> None:
     uncounted = {name: number for name, number in OCCURRED.items() if name != STALE}
     made = of(*(replace(one, counters=uncounted) for one in KEPT))
     found = {exposure.why for exposure in made.exposures if exposure.what == UNFENCED}
@@ -259,7 +259,7 @@ def test_stale_attempts_are_missed_only_where_a_lane_without_a_fence_is_asked_fo
     ("a fence", [("unfenced", "grant", 0), ("guarded", "grant", 0)], REFUSED, ""),
     ("a lease", [("unfenced", "none", 0), ("unfenced", "touch", 0)], EXPIRED, ""),
 )
-def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str, int]], what: str, why: str) -> None:
+def test_an_event_is_missing_only_if_a_lane_can_have_it(lanes: list[tuple[str, str, int]], what: str, why: str) -> None:
     some = tuple(UpgradeLane(str(n), *lane) for n, lane in enumerate(lanes))
     never = [replace(one, counters={CONTENDED: 1}) for one in KEPT]
     made = of(*never, trials=[told(stage, lanes=some) for stage in ALONE])
@@ -267,7 +267,7 @@ def test_what_a_backend_cannot_have_is_not_applicable(lanes: list[tuple[str, str
     assert found == {(why, not why)}
 
 
-def test_without_a_fault_no_fault_bit() -> None:
+def test_a_version_without_fault_seconds_is_a_doubt() -> None:
     quiet = measures(1.0, {**VALUES, "grants under the fault": None})
     calm = tuple(samples.summary(quiet, stage=stage) for stage in ALONE)
     made = certify(RunContents(KEPT, calm, ()), UPGRADES, trials=[told(stage) for stage in ALONE])
@@ -275,14 +275,14 @@ def test_without_a_fault_no_fault_bit() -> None:
     assert [exposure.number for exposure in of(*KEPT).exposures if exposure.what == FAULTY] == [1000.0, 1000.0]
 
 
-def test_nobody_need_be_struck_while_servers_go_back() -> None:
+def test_a_rollback_that_strikes_nobody_is_no_doubt() -> None:
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1, "operations in the mixed state": 1}))
     assert made.decision is Decision.NO_REGRESSION
     missed = [exposure for exposure in made.exposures if exposure.stage == ROLLBACK and not exposure.number]
     assert {exposure.why for exposure in missed} == {"nobody is struck while servers go back"}
 
 
-def test_counters_are_of_histories_not_of_the_properties_that_saw_them() -> None:
+def test_an_event_is_counted_once_for_each_lane_and_not_for_each_property() -> None:
     cells = [
         cell(stage, Verdict.UPHELD, property=name, lane=lane, counters={CONTENDED: number})
         for stage, (name, number), lane in product(ALONE, (("token-order", 3), ("fifo", 5)), ("a", "b"))
@@ -295,7 +295,7 @@ def test_controls_that_were_shown_are_counted_by_stage() -> None:
     tried = [told(stage, lanes=(lane,), by_design=frozenset({"get-then-del"})) for stage in ALONE]
     silent, shown = Verdict.WEAKNESS_NOT_SHOWN, Verdict.WEAKNESS_SHOWN
     words = [(stage, name, silent, 1) for stage in ALONE for name in ("permits", "sharing")]
-    words += [(BASELINE, "permits", shown, 2), (CANDIDATE, "fifo", shown, 1)]  # fifo might have held as well
+    words += [(BASELINE, "permits", shown, 2), (CANDIDATE, "fifo", shown, 1)]  # fifo was not certain to show
     cells = [
         cell(stage, word, lane="a", lock="get-then-del", property=name, seed=seed, attempt=seed)
         for stage, name, word, seed in words
@@ -308,7 +308,7 @@ def test_controls_that_were_shown_are_counted_by_stage() -> None:
     assert found.locks == (Shown(BASELINE, 1, 1, ()), Shown(CANDIDATE, 0, 1, ("get-then-del",)))
 
 
-def test_it_says_when_it_was_tried_and_how_busy_the_machine_was_and_what_was_not_stored_is_left_empty() -> None:
+def test_the_conditions_have_times_and_load_and_leave_empty_what_was_not_stored() -> None:
     abouts = (
         {"started": "2026-01-31T23:58:00+00:00", "seconds": 12.0, "stalled": 0.01},
         {"started": "2026-02-01T00:01:00+01:00", "seconds": 30.0, "stalled": 0.4},
@@ -353,7 +353,7 @@ def test_errors_that_are_new_come_first() -> None:
 
 
 @pytest.mark.parametrize(("servers", "why"), [(1, "a single server has no mixed state"), (3, "")])
-def test_one_server_that_goes_back_is_never_of_two_versions(servers: int, why: str) -> None:
+def test_operations_in_the_mixed_state_are_not_missed_if_a_single_server_goes_back(servers: int, why: str) -> None:
     lane = UpgradeLane("a", "unfenced", "grant", servers=servers)
     trials = [*(told(stage) for stage in STAGES[:-1]), told(ROLLBACK, lanes=(lane,))]
     made = whole(cell(ROLLBACK, Verdict.UPHELD, counters={CONTENDED: 1}), trials=trials)

@@ -1,4 +1,4 @@
-"""How a certificate is written, that it cannot be changed without being noticed, and what follows from it."""
+"""How a certificate is written, that no change of it goes unnoticed, and the files that are derived from it."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def edit(file: Path, old: str, new: str, count: int = -1) -> None:
     assert file.read_text() != before
 
 
-def test_it_is_written_and_verified(run: Run, results: Results) -> None:
+def test_a_certificate_is_written_and_verified(run: Run, results: Results) -> None:
     certificate, page = issue(run)
     assert certificate.decision is Decision.NO_REGRESSION, certificate.doubts
     told = read(run)
@@ -98,7 +98,7 @@ def test_times_with_intervals_are_verified_too(tmp_path: Path, results: Results)
     assert results("verify", run.path)[0] == 0
 
 
-def test_issued_again_or_in_another_folder_it_is_the_same(issued: Run, tmp_path: Path, results: Results) -> None:
+def test_a_copied_run_gets_the_same_certificate_and_is_verified(issued: Run, tmp_path: Path, results: Results) -> None:
     elsewhere = shutil.copytree(issued.path, tmp_path / "elsewhere" / issued.path.name)
     issue(Run.open(elsewhere))
     for name in (files.CERTIFICATE, files.JUNIT, files.ATTESTATION):
@@ -109,7 +109,7 @@ def test_issued_again_or_in_another_folder_it_is_the_same(issued: Run, tmp_path:
 
 
 def better(run: Run, **changed: object) -> None:
-    """The certificate says something else, under its old digest or a new one."""
+    """Change the sentence of a certificate, and the keys in `changed`. The digest stays, unless it is one of these."""
     told = {**read(run), "sentence": "NO REGRESSION FOUND (9 defects cleared)", **changed}
     (run.path / files.CERTIFICATE).write_bytes(certificate_files.canonical(told))
 
@@ -147,7 +147,7 @@ ROLLED_BACK = "trials/*rollback-end*/trial.json"
     ("no-attestation", without(files.ATTESTATION), f"{files.ATTESTATION}: No such file or directory"),
     ("servers", within(ROLLED_BACK, '"refused": true', '"refused": false'), "no_way_back, steps are not what the run"),
 )
-def test_what_was_changed_is_named(issued: Run, change: Callable[[Run], None], said: str, results: Results) -> None:
+def test_verify_names_the_changed_part(issued: Run, change: Callable[[Run], None], said: str, results: Results) -> None:
     change(issued)
     place = issued.path / files.CERTIFICATE if (issued.path / "run.json").exists() else issued.path
     status, _, errors = results("verify", place)
@@ -156,7 +156,7 @@ def test_what_was_changed_is_named(issued: Run, change: Callable[[Run], None], s
     assert not any(name in errors for name in (files.JUNIT, files.ATTESTATION) if not said.startswith(name))
 
 
-def test_another_format_is_for_the_version_that_wrote_it(issued: Run, results: Results) -> None:
+def test_a_certificate_of_another_format_is_refused(issued: Run, results: Results) -> None:
     better(issued, format=certificate_files.FORMAT - 1)
     status, _, errors = results("verify", issued.path / files.CERTIFICATE)
     assert status == 2
@@ -171,7 +171,7 @@ def by_another_name(run: Run) -> None:
 
 
 def lanes(change: Callable[[list[dict[str, Any]]], object]) -> Callable[[Run], None]:
-    """Forges what a trial says of its lanes."""
+    """A forgery that changes the lanes in the verdicts.json of a trial."""
 
     def forge(run: Run) -> None:
         file = history(run).with_name("verdicts.json")
@@ -213,7 +213,7 @@ def test_an_honest_doubt_is_verified(run: Run, results: Results) -> None:
     assert (status, out.partition(": ")[2][:14]) == (5, "INCONCLUSIVE: ")
 
 
-def test_what_was_not_tried_is_evidence(run: Run, results: Results) -> None:
+def test_a_change_to_the_list_of_untried_cells_is_found(run: Run, results: Results) -> None:
     run.save_not_run([NotRun("redis", "redis", "clock-jump", "no clock")])
     issue(run)
     (file,) = (run.path / "not-run").iterdir()
@@ -221,7 +221,7 @@ def test_what_was_not_tried_is_evidence(run: Run, results: Results) -> None:
     assert f"not-run/{file.name} was changed" in results("verify", run.path)[2]
 
 
-def test_what_is_replaced_is_told(issued: Run, results: Results) -> None:
+def test_the_command_prints_the_sentence_of_the_replaced_certificate(issued: Run, results: Results) -> None:
     for words in ("", "it takes the place of another, which said: REGRESSION: so it was\n"):
         status, out, _ = results("certificate", issued.path)
         assert (status, out.endswith(words), "takes the place" in out) == (0, True, bool(words))
@@ -243,7 +243,7 @@ def test_pages_and_commands_begin_with_the_certificate(tmp_path: Path, results: 
     "text",
     ["", "[]", "{}", '{"format": 9}', '{"format": 3, "sentence": 1}', '{"format": 3, "run": NaN}', "[" * 100_000],
 )
-def test_what_is_no_certificate_is_named_in_a_line(run: Run, text: str, results: Results) -> None:
+def test_a_file_that_is_no_certificate_gives_one_line_of_error(run: Run, text: str, results: Results) -> None:
     file = run.path / files.CERTIFICATE
     file.write_text(text)
     status, _, errors = results("verify", file)
@@ -265,7 +265,7 @@ def test_a_run_that_was_cut_short_is_inconclusive(run: Run, about: dict[str, Any
     assert (certificate.decision, certificate.doubts[0]) == (Decision.INCONCLUSIVE, doubt)
 
 
-def test_a_run_that_tried_no_upgrade_has_none_and_one_from_before_there_were_rolling_ones_has(tmp_path: Path) -> None:
+def test_only_a_run_of_an_upgrade_gets_a_certificate_even_without_stored_parts(tmp_path: Path) -> None:
     with pytest.raises(files.BadFile, match="no upgrade was tried"):
         issue(Run.create(tmp_path, {}))
     certificate, _ = issue(closed(tmp_path, parts=None))
@@ -285,12 +285,12 @@ def interrupted(root: Path) -> Run:
 
 
 def broken_before(root: Path) -> Run:
-    """As what the old version broke already, the new one breaks; and nobody knows the images."""
+    """The new version breaks what the old version broke already, and the images are not known."""
     return closed(root, *(violated(record(stage, "freeze-holder", nodes={})) for stage in ALONE), parts=[], suite="")
 
 
 def planted(root: Path) -> Run:
-    """With two bugs that were planted, of which the property that must name it caught one, and an anti-pattern."""
+    """A run with an anti-pattern and two planted bugs. The property that must name a bug caught one of the two."""
     broken = record(BASELINE, "none", locks={"redis": "suites.locks.antipatterns.get_then_del:GetThenDel"})
     one = samples.trial("redis-planted-freeze-holder-1-calibration", stage=CALIBRATION)
     breaks = lane_with(one, Verdict.VIOLATED, lane="a", lock="suites.locks.mutants:ForgetsItself")
@@ -307,7 +307,7 @@ def lane_with(record: TrialRecord, word: Verdict, **facts: str) -> LaneRecord:
 
 
 @pytest.mark.parametrize("made", [closed, lost, interrupted, broken_before, planted])
-def test_what_the_page_junit_and_the_attestation_say(tmp_path: Path, made: Callable[[Path], Run]) -> None:
+def test_the_page_junit_and_the_attestation_match_the_golden_text(tmp_path: Path, made: Callable[[Path], Run]) -> None:
     _, page = issue(run := made(tmp_path))
     suite = ElementTree.fromstring((run.path / files.JUNIT).read_bytes())[0]
     lines = [f"{name}: {suite.get(name)}" for name in ("tests", "failures", "errors", "skipped")]
@@ -322,7 +322,7 @@ def test_what_the_page_junit_and_the_attestation_say(tmp_path: Path, made: Calla
     assert [one["name"] for one in told["predicate"]["configuration"]] == [files.CERTIFICATE, *plans]
     attested = json.dumps({**told, "predicate": {**told["predicate"], "configuration": "..."}}, indent=1)
     text = "\n".join([*lines, attested, Page(page.read_text()).lines])
-    # A digest of files differs from run to run; those of the images are one digit, again and again.
+    # Digests of files differ from run to run. Digests of images consist of one digit, and stay.
     text = re.sub(r"(?!(.)\1{63})[0-9a-f]{64}", "DIGEST", text)
     text = text.replace(str(tmp_path), "ROOT").replace(run.path.name, "RUN")
     assert text == golden(f"certificate-{made.__name__}.txt", text)
@@ -339,15 +339,15 @@ def test_a_trial_with_damaged_steps_is_a_doubt(run: Run, rolled: object) -> None
 
 @pytest.mark.parametrize(("command", "interruptions"), [(5, [5]), ("pytest", {"at": "now"})])
 def test_run_json_may_be_damaged(tmp_path: Path, command: object, interruptions: object, results: Results) -> None:
-    """A command that is none is left out; interruptions that are none are named."""
+    """A command that is no list of words is left out; interruptions of the wrong shape are an error."""
     _, page = issue(closed(tmp_path, parts=ALONE, command=command))
     assert ">again<" not in page.read_text()
     status, _, errors = results("certificate", closed(tmp_path, parts=ALONE, interruptions=interruptions).path)
     assert (status, "run.json: damaged (" in errors) == (2, True)
 
 
-def test_whatever_was_recorded_gives_files_that_can_be_read(tmp_path: Path, results: Results) -> None:
+def test_hostile_strings_give_files_that_can_be_parsed(tmp_path: Path, results: Results) -> None:
     issue(run := hostile.upgrade(tmp_path))
     assert ElementTree.fromstring((run.path / files.JUNIT).read_bytes()).find("testsuite") is not None
     assert read(run, files.ATTESTATION)["predicate"]["result"]
-    assert results("verify", run.path)[0] == NOT_BORNE_OUT  # no history says so
+    assert results("verify", run.path)[0] == NOT_BORNE_OUT  # the histories do not support it

@@ -1,4 +1,4 @@
-"""How often a certificate accuses a version of itself, as in `test_compare_power`, and when it does for a weakness."""
+"""How often a certificate finds a regression in trials drawn as in `test_compare_power`, and when for a weakness."""
 
 import random
 from dataclasses import replace
@@ -24,7 +24,7 @@ _known: dict[int, Trial] = {}
 
 @cache
 def staged(trial: int, stage: str, change: str) -> RunContents:
-    """A stored trial, by its identity, in one stage of an upgrade."""
+    """The contents of a stored trial (trial: its `id`), changed as named, in one stage of an upgrade."""
     found = contents([CHANGES[change](_known[trial])])
     cells = tuple(replace(cell, stage=stage) for cell in found.cells)
     return replace(found, cells=cells, lanes=tuple(replace(lane, stage=stage) for lane in found.lanes))
@@ -36,7 +36,7 @@ def certified(draw: Draw, seed: int, change: str = "nothing") -> Certificate:
         _known.update({id(trial): trial for trial in trials})
         made += [staged(id(trial), stage, how) for trial in trials]
     cells = [cell for one in made for cell in one.cells]
-    # While versions change the same is seen again.
+    # While versions change, the verdicts are those of the candidate.
     cells += [replace(cell, stage=MIXED) for cell in cells if cell.stage == CANDIDATE]
     return certify(RunContents(tuple(cells), tuple(lane for one in made for lane in one.lanes), ()), UPGRADES)
 
@@ -58,7 +58,7 @@ def test_a_version_that_is_three_times_slower_is_a_regression() -> None:
 
 @pytest.mark.parametrize("backend", ["redis", "etcd"])
 def test_a_slow_server_is_a_regression(backend: str) -> None:
-    """A server that keeps every request for 10 ms, whatever its clients wait for besides: most of the faults."""
+    """The server keeps every request for 10 ms, on top of all other waits. Each draw has most of the faults."""
     trials = [trial for trial in load(SLOW_SERVER) if trial.backend == backend]
     sound, slow = sorted({trial.run for trial in trials})
 
@@ -75,7 +75,7 @@ def test_a_slow_server_is_a_regression(backend: str) -> None:
 
 
 def shown(old: int, new: int, of_old: int = 5, of_new: int = 5, broken: Verdict = Verdict.WEAKNESS_SHOWN) -> list[Cell]:
-    """In how many trials of each version a weakness showed, of how many; each has two lanes."""
+    """Cells of trials with two lanes each. A weakness showed in `old` of `of_old` and `new` of `of_new` trials."""
     because = "explained by revoked-early"
     return [
         cell(stage, word, lane=f"etcd/set/{lane}", trial=f"{stage}-{seed}", seed=seed, because=because)
@@ -92,9 +92,7 @@ def shown(old: int, new: int, of_old: int = 5, of_new: int = 5, broken: Verdict 
     *((old, new, 5, "") for old, new in ((1, 3), (4, 0), (5, 5))),
     (0, 1, 1, ""), (0, 2, 2, "warned"), (0, 3, 5, "warned"),
 )  # fmt: skip
-def test_a_weakness_of_the_new_version_alone_is_a_regression_where_counts_decide(
-    old: int, new: int, of_each: int, what: str, broken: Verdict
-) -> None:
+def test_weaknesses_regress_only_if_counts_decide(old: int, new: int, of_each: int, what: str, broken: Verdict) -> None:
     made = of(*shown(old, new, of_each, of_each, broken))
     counts = f"it showed in {new} of {of_each} trials of the new version, in {old} of {of_each} of the old one"
     assert made.decision is (Decision.REGRESSION if what == "lost" else Decision.NO_REGRESSION)
@@ -102,8 +100,8 @@ def test_a_weakness_of_the_new_version_alone_is_a_regression_where_counts_decide
     assert [loss.why for loss in made.regressed] == [counts] * 2 * (what == "lost"), "a lane each"
 
 
-def test_how_often_counts_come_by_chance() -> None:
-    """Against all ways to deal so many hits to the trials of both versions."""
+def test_the_chance_of_the_counts_is_the_share_of_all_possible_deals() -> None:
+    """Compares with all ways to deal so many hits to the trials of both versions."""
     for old, new in product(range(4), range(5)):
         deals = list(combinations(range(7), old + new))
         alike = sum(sum(trial >= 3 for trial in deal) >= new for deal in deals) / len(deals)

@@ -40,7 +40,7 @@ def said(results: Results, root: Path, *words: object, status: int = 0) -> tuple
     return out, error
 
 
-def test_list_which_reads_no_trial_of_a_closed_run(root: Path, results: Results) -> None:
+def test_list_shows_each_run_and_reads_no_trial_of_a_closed_run(root: Path, results: Results) -> None:
     three = "3 known weakness shown, 5 upheld"
     lines = [f"{OLD}  2 known weakness shown, 14 upheld", f"{CLOSED}  {three}", f"{CUT}  {three} (interrupted)"]
     assert said(results, root, "list")[0].splitlines() == lines
@@ -50,7 +50,7 @@ def test_list_which_reads_no_trial_of_a_closed_run(root: Path, results: Results)
     assert said(results, root, "list")[0].splitlines() == lines
 
 
-def test_list_for_machines(root: Path, results: Results) -> None:
+def test_list_prints_a_json_object_for_each_run(root: Path, results: Results) -> None:
     (root / CLOSED / "run.json").write_text("{")
     out, _ = said(results, root, "list", "--json")
     told = [json.loads(line) for line in out.splitlines()]
@@ -60,7 +60,7 @@ def test_list_for_machines(root: Path, results: Results) -> None:
     assert (told[2]["asked"], told[2]["failed"]) == ({"seed": 2}, False)
 
 
-def test_names_of_runs_of_which_the_last_is_the_one_that_began_last(root: Path) -> None:
+def test_runs_are_found_by_name_and_last_is_the_run_that_began_last(root: Path) -> None:
     for name, found in (("last", CUT), ("last~0", CUT), ("last~2", OLD), ("20261123", CLOSED), (OLD, OLD)):
         assert find.find(name, root).path.name == found, name
     (root / CLOSED).rename(root / "zz-merged")
@@ -80,7 +80,7 @@ def test_names_of_runs_of_which_the_last_is_the_one_that_began_last(root: Path) 
     ("export", ("export", "last/nothing"), "results: no trial 'nothing' in"),
     ("rejudge", ("rejudge", "nothing"), "results: no run 'nothing' in"),
 )
-def test_what_is_missing_is_told_in_one_line(root: Path, words: tuple[str, ...], line: str, results: Results) -> None:
+def test_an_unknown_name_is_a_one_line_error(root: Path, words: tuple[str, ...], line: str, results: Results) -> None:
     out, err = said(results, root, *words, status=2)
     assert (out, err.count("\n"), err.count("\x1b")) == ("", 1, 0)
     assert err.startswith(line)
@@ -89,8 +89,8 @@ def test_what_is_missing_is_told_in_one_line(root: Path, words: tuple[str, ...],
 @pytest.mark.parametrize(
     "words", ["show 20261123", "show last redis-fr", "show last redis/register/unfenced", "load 20261123"]
 )
-def test_what_is_printed(root: Path, words: str, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a run its matrix and page, of a trial or a lane its story, and the load: CPU is counted once a trial."""
+def test_show_and_load_match_goldens(root: Path, words: str, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run's matrix and page, a trial's or lane's story, and the load, which counts CPU time once for each trial."""
     monkeypatch.setenv("COLUMNS", "100")
     text = said(results, root, *words.split())[0].replace(str(root), "ROOT")
     assert text == golden(f"{words.replace('/', '-').replace(' ', '-')}.txt", text)
@@ -103,7 +103,7 @@ def test_show_of_a_hostile_trial_writes_no_escapes(root: Path, results: Results)
     assert "\\x1b]0;title\\x07\\nsecond line" in out
 
 
-def test_open(root: Path, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_draws_a_missing_page_and_opens_it(root: Path, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     pages = [root / CUT / "index.html", root / OLD / "trials" / "etcd-none-1" / "index.html"]
@@ -115,7 +115,7 @@ def test_open(root: Path, results: Results, monkeypatch: pytest.MonkeyPatch) -> 
     assert opened == [page.as_uri() for page in pages]
 
 
-def test_redraw(root: Path, results: Results) -> None:
+def test_redraw_draws_every_page_and_names_a_damaged_trial(root: Path, results: Results) -> None:
     out, _ = said(results, root, "redraw", OLD)
     assert (len(list((root / OLD).glob("trials/*/index.html"))), out) == (2, f"{root / OLD / 'index.html'}\n")
     (root / OLD / "trials" / "etcd-none-1" / "etcd-set-fence-reads-and-writes.arrow").write_bytes(b"")
@@ -123,8 +123,8 @@ def test_redraw(root: Path, results: Results) -> None:
     assert "etcd-set-fence-reads-and-writes.arrow" in err
 
 
-def test_rejudge(root: Path, results: Results) -> None:
-    # Since then a belief is exercised only where a lease ended.
+def test_rejudge_lists_the_judgements_that_differ(root: Path, results: Results) -> None:
+    # Since this run was stored, a belief is exercised only if a lease ended.
     changed = "etcd-none-1  etcd/set/fence-reads-and-writes  honest-belief: was upheld (held), is not applicable ("
     out, _ = said(results, root, "rejudge", OLD, status=1)
     assert [line.partition("nothing makes")[0] for line in out.splitlines()] == [changed, "16 judgements, 1 different"]
@@ -135,7 +135,7 @@ def test_rejudge(root: Path, results: Results) -> None:
     assert "16 judgements, 2 different" in out
 
 
-def test_what_is_exported_stands_alone_or_is_named(root: Path, results: Results) -> None:
+def test_an_exported_page_stands_alone_and_an_error_names_the_file(root: Path, results: Results) -> None:
     file, trial = root / "out.html", root / OLD / "trials" / "redis-late-write-1"
 
     def exported(of: str) -> str:
@@ -156,7 +156,7 @@ def test_what_is_exported_stands_alone_or_is_named(root: Path, results: Results)
     assert error == f"results: {file}: No such file or directory\n"
 
 
-def test_help_and_the_published_schema(results: Results, tmp_path: Path) -> None:
+def test_help_names_every_command_and_schema_prints_the_schema(results: Results, tmp_path: Path) -> None:
     out, _ = said(results, tmp_path, "--help")
     assert all(f"\n  {name}" in out for name in command.COMMANDS.commands)
     assert results() == (2, "", out)
@@ -164,9 +164,7 @@ def test_help_and_the_published_schema(results: Results, tmp_path: Path) -> None
     assert json.loads(said(results, tmp_path, "schema")[0]) == schema.schema()
 
 
-def test_ctrl_c_a_bug_of_ours_and_a_reader_who_goes_away_end_with_2(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_abrupt_end_has_status_2(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gc.freeze", lambda: None)
     last = {KeyboardInterrupt: r"interrupted\n", ZeroDivisionError: "(?s).*ZeroDivisionError\n", BrokenPipeError: ""}
     for trouble, words in last.items():
@@ -191,7 +189,7 @@ def test_an_unreadable_run_hides_no_other(root: Path, results: Results, monkeypa
     assert "Permission denied" in (root / "index.html").read_text()
 
 
-def test_empty_missing_and_unreadable_folders(tmp_path: Path, results: Results) -> None:
+def test_a_missing_or_unreadable_folder_is_an_error_and_an_empty_one_is_not(tmp_path: Path, results: Results) -> None:
     assert said(results, tmp_path, "list")[0] == f"no runs in {tmp_path}\n"
     assert said(results, tmp_path, "list", "--json")[0] == ""
     none = tmp_path / "none"
@@ -203,7 +201,7 @@ def test_empty_missing_and_unreadable_folders(tmp_path: Path, results: Results) 
 
 
 @pytest.mark.parametrize("words", ["prune --keep -1", "prune --younger-than x", "serve --port 70000"])
-def test_a_wrong_number_is_told_in_words_for_people(words: str, results: Results) -> None:
+def test_a_wrong_value_of_an_option_is_named_with_the_option(words: str, results: Results) -> None:
     name, option, number = words.split()
     status, _, errors = results(name, option, number)
     error = errors.splitlines()[-1]

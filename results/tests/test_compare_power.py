@@ -1,7 +1,7 @@
-"""How often a comparison calls a version worse than itself, and how often it notices that one is slower.
+"""How often a comparison calls a version worse than itself, and how often it notices a slower version.
 
-Stored trials of one version are drawn again and again, for each fault one for A and another for B: from any two runs
-(each on a machine as busy as it was), or all of A's from one run and all of B's from another.
+The tests draw stored trials of one version: for each fault one trial for A and another for B. They come from any two
+runs (each with the machine as busy as it was), or all trials of A from one run and all trials of B from another.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from results.tests.trials import Trial, contents, load, slower
 Draw = Callable[[random.Random], tuple[list[Trial], list[Trial]]]
 
 DRAWINGS = int(os.environ.get("DRAWINGS", "5"))
-"""Comparisons of drawn trials for each statement; the nightly job makes a hundred."""
+"""How many comparisons of drawn trials each test makes; the nightly job makes a hundred."""
 small = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=8)
 
 
@@ -50,7 +50,7 @@ def _from_any_two_runs(rng: random.Random) -> tuple[list[Trial], list[Trial]]:
 
 
 def _from_one_run_each(rng: random.Random) -> tuple[list[Trial], list[Trial]]:
-    """Of two whole runs of each backend most of the faults that both have: no two drawings are the same."""
+    """Two whole runs of each backend, but only most of their faults, so that no two drawings are the same."""
     sides: tuple[list[Trial], list[Trial]] = [], []
     for backend in sorted({backend for backend, _ in _stored()}):
         faults = [trials for (of, _), trials in _stored().items() if of == backend]
@@ -76,7 +76,7 @@ CHANGES: dict[str, Callable[[Trial], Trial]] = {
 
 @cache
 def _measured(change: str) -> dict[int, list[Sample]]:
-    """By the identity of a stored trial what is compared of it, once it has changed so: read once for all drawings."""
+    """`id` of a stored trial → what is compared of the trial after this change. It is read once for all drawings."""
     return {id(trial): samples(CHANGES[change](trial).lanes) for trials in _stored().values() for trial in trials}
 
 
@@ -95,7 +95,7 @@ def test_a_version_is_never_slower_than_itself(draw: Draw) -> None:
 
 
 def test_a_version_breaks_no_promise_that_it_kept() -> None:
-    """Of each fault every run and the next, in a ring, whatever else is drawn with them."""
+    """For each fault, every run is compared with the next one, in a ring. What else is drawn makes no difference."""
     for trials in _stored().values():
         runs = [contents(each for each in trials if each.run == run) for run in sorted({each.run for each in trials})]
         for before, after in zip(runs, runs[1:] + runs[:1], strict=True):
@@ -112,13 +112,13 @@ def test_a_version_that_is_three_times_slower_is_worse(draw: Draw, change: str) 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_a_little_slower_is_the_same(draw: Draw) -> None:
-    """By less than `RATIO`: nobody is called at night for that."""
+    """The slowdown is less than `RATIO`: nobody is called at night for that."""
     assert [speed for seed in range(DRAWINGS) for speed in _speeds(draw, seed, "a little") if speed.worse] == []
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
 def test_measures_share_the_machines_slowness_as_declared(measure: TimeOrRate) -> None:
-    """The slope through the origin, over all pairs of trials of one fault."""
+    """A share is the slope through the origin, over all pairs of trials of one fault."""
     points = []
     for trials in _stored().values():
         by_lane = [{one.lane: one for one in samples(trial.lanes)} for trial in trials]
@@ -132,12 +132,12 @@ def test_measures_share_the_machines_slowness_as_declared(measure: TimeOrRate) -
                 points.append((median(stores), median(more)))
     machine, more_ = np.array(points).T
     slope = (machine * more_).sum() / (machine**2).sum()
-    assert abs(machine).max() > 2  # the machine was seven times as busy at times
+    assert abs(machine).max() > 2  # at times the machine was seven times as slow
     assert measure.share == pytest.approx(slope if measure.rises else -slope, abs=0.15)
 
 
 def enumerated(differences: list[float]) -> float:
-    """The same P value from all signs, one by one."""
+    """The P value of `signed_rank`, from all combinations of signs."""
     values = [value for value in differences if value]
     if not values:
         return 1.0
@@ -155,11 +155,11 @@ def test_a_p_value_is_the_share_of_all_signs_that_reach_as_far(differences: list
 
 
 @pytest.mark.parametrize("units", [1, 5, 12, 40])
-def test_no_p_value_is_less_than_the_least(units: int) -> None:
+def test_the_least_p_value_is_reached_if_all_differences_are_positive(units: int) -> None:
     assert signed_rank([float(n) for n in range(1, units + 1)]) == pytest.approx(least(units))
 
 
-def test_many_differences_are_as_good_as_normal() -> None:
+def test_the_normal_approximation_agrees_with_the_exact_p_value() -> None:
     generator = np.random.default_rng(1)
     for shift in (0.0, 0.05, 0.1):
         values = generator.normal(shift, 1, EXACT_UP_TO).tolist()
@@ -172,7 +172,7 @@ def test_the_centre_moves_with_the_differences_and_hardly_with_a_wild_one(differ
     assert centre([1.0, 1.1, 0.9, 1.05, 0.95, 1000.0]) < 1.2
 
 
-def test_an_interval_is_what_the_test_does_not_reject_and_too_few_differences_have_none() -> None:
+def test_an_interval_has_every_centre_not_rejected_and_too_few_differences_have_none() -> None:
     assert [interval([1.0] * units) for units in (0, 1, 5)] == [None] * 3
     differences = np.random.default_rng(2).normal(0.3, 1, 12).tolist()
     found = there(interval(differences))
@@ -211,7 +211,7 @@ def test_only_tests_that_can_be_significant_are_corrected_for() -> None:
 
 
 @given(st.lists(st.integers(1, 30), max_size=40))
-def test_all_that_are_able_could_be_significant_at_once(units: list[int]) -> None:
+def test_all_chosen_tests_can_be_significant_at_once(units: list[int]) -> None:
     leasts = [least(n) for n in units]
     chosen = [value for value, can in zip(leasts, able(leasts, 0.01), strict=True) if can]
     assert all(value * len(chosen) <= 0.01 for value in chosen)

@@ -1,4 +1,4 @@
-"""What a comparison says of verdicts, of evidence, and of times, and what `results compare` prints of it."""
+"""Comparisons of verdicts, evidence and times, and what `results compare` prints."""
 
 import io
 import json
@@ -45,7 +45,7 @@ def run(*cells: Cell) -> RunContents:
 
 
 def lanes(times: float, store: float | None = 1.0, faults: int = 20, seed: int = 1) -> RunContents:
-    """A lock in trials of many faults, each with times of its own, all of them so many times longer."""
+    """One lock in trials of many faults. Each trial has times of its own, all multiplied by `times`."""
 
     def lane(number: int) -> LaneSummary:
         usual = (1 + number) * 1.1 ** ((number * seed) % 5 - 2)
@@ -62,7 +62,7 @@ def changed(before: RunContents, after: RunContents) -> Kind:
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
-def test_what_is_worse_by_itself(old: Verdict, new: Verdict) -> None:
+def test_each_change_of_a_verdict_is_worse_lost_or_neither(old: Verdict, new: Verdict) -> None:
     found = compare(run(cell(old)), run(cell(new)))
     worse = (
         (new is Verdict.VIOLATED and old is not Verdict.VIOLATED)
@@ -70,7 +70,7 @@ def test_what_is_worse_by_itself(old: Verdict, new: Verdict) -> None:
         or (new is Verdict.NOT_PROMISED_BROKEN and old is Verdict.UPHELD)
     )
     assert (found.status == WORSE) == worse
-    # Evidence that is gone is no accusation, but no pass either.
+    # Lost evidence does not make B worse, but it is no pass either.
     lost = new in (Verdict.UNKNOWN, Verdict.NOT_STRESSED) and old not in (Verdict.UNKNOWN, Verdict.NOT_STRESSED)
     assert (found.status == NOT_COMPARABLE) == lost
     (change,) = found.changes
@@ -84,7 +84,7 @@ def test_a_claim_that_broke_where_the_other_run_has_nothing_is_worse() -> None:
     assert (changed(NOTHING, broken), changed(broken, NOTHING)) == (Kind.ONLY_IN_B, Kind.ONLY_IN_A)
 
 
-def test_a_heavier_verdict_is_not_hidden_by_any_number_of_lighter_ones_nor_by_what_is_not_comparable() -> None:
+def test_a_violation_is_hidden_neither_by_lighter_verdicts_nor_by_lost_evidence() -> None:
     many = [cell(Verdict.UPHELD, seed=seed) for seed in range(50)]
     found = compare(run(*many), run(*many, cell(Verdict.VIOLATED, seed=77, page=Path("its"))))
     assert found.status == WORSE
@@ -103,7 +103,7 @@ def test_a_positive_control_that_showed_at_the_third_attempt_is_not_silent() -> 
 
 
 @pytest.mark.parametrize("field", ["backend", "lane", "fault", "property"])
-def test_other_cells_are_not_compared_nor_what_does_not_apply(field: str) -> None:
+def test_different_cells_and_cells_that_do_not_apply_are_not_compared(field: str) -> None:
     found = compare(run(cell(Verdict.UPHELD)), run(cell(Verdict.UPHELD, **{field: "other"})))
     assert {change.kind for change in found.changes} == {Kind.ONLY_IN_A, Kind.ONLY_IN_B}
     assert found.status == NOT_COMPARABLE
@@ -111,7 +111,7 @@ def test_other_cells_are_not_compared_nor_what_does_not_apply(field: str) -> Non
 
 
 @pytest.mark.parametrize("problem", ["redis-1: aborted: a worker hung", "redis-1/verdicts.json: not JSON"])
-def test_what_was_left_out_is_lost_where_the_other_run_judged_it(problem: str) -> None:
+def test_a_trial_that_was_left_out_loses_evidence_that_the_other_run_has(problem: str) -> None:
     page = Path("run/trials/redis-1/index.html")
     both, gone = cell(Verdict.UPHELD, fault="other"), cell(Verdict.UPHELD, page=page)
     found = compare(run(both, gone), replace(run(both), problems=(f"trials/{problem}",)))
@@ -142,7 +142,7 @@ def test_three_times_slower_is_worse_and_three_times_quicker_better() -> None:
 
 
 def again(run: RunContents) -> RunContents:
-    """One like `lanes(1)`, and these as further attempts of a positive control."""
+    """The lanes of `lanes(1)`, and those of `run` as further attempts of a positive control."""
     return replace(run, lanes=(*lanes(1).lanes, *(replace(lane, attempt=2) for lane in run.lanes)))
 
 
@@ -158,21 +158,20 @@ def tiny(times: float) -> RunContents:
     ("at a further attempt", lanes(1), again(lanes(9, seed=2))),
     ("too little to matter", tiny(1), tiny(3)),
 )
-def test_what_is_not_really_slower_is_the_same(before: RunContents, after: RunContents) -> None:
+def test_times_that_are_not_really_longer_are_the_same(before: RunContents, after: RunContents) -> None:
     found = compare(before, after)
     assert found.status == SAME_OR_BETTER
     assert not any(speed.worse or speed.unsure for speed in found.speeds)
 
 
-def test_trials_of_other_seeds_are_paired_by_their_faults_and_of_seeds_in_common_only_those() -> None:
+def test_trials_are_paired_by_common_seeds_or_without_any_by_their_faults() -> None:
     other = speeds(lanes(1, seed=1), lanes(3, seed=2))
     assert all(speed.worse and speed.trials == 20 for speed in other.values())
     before = replace(lanes(1), lanes=(*lanes(1, seed=1).lanes, *lanes(9, seed=2).lanes))
     assert all(speed.ratio == pytest.approx(1) for speed in speeds(before, lanes(1, seed=1)).values())
 
 
-def test_the_unit_is_the_trial() -> None:
-    """Ten lanes of one trial say no more than one."""
+def test_the_unit_is_the_trial_and_not_the_lane() -> None:
     few = (lanes(times, faults=4) for times in (1, 3))
     many = (tuple(replace(lane, lane=f"{n}") for lane in run.lanes for n in range(10)) for run in few)
     found = speeds(*(RunContents((), lanes, ()) for lanes in many))
@@ -185,7 +184,7 @@ def test_few_trials_leave_times_unjudged_but_verdicts_stand() -> None:
 
 
 def test_a_slow_machine_is_not_the_locks_fault() -> None:
-    """What it may explain is unsure, and not the same; what hardly depends on it is not excused by it."""
+    """A slowdown that the machine may explain is unsure, not the same. Measures that hardly depend on it stay worse."""
     found = speeds(lanes(1), lanes(2, store=2.0))
     assert found["release p50"].machine == pytest.approx(2)
     for name, word in (("release p50", "unsure"), ("acquire p99", "worse")):
@@ -193,7 +192,7 @@ def test_a_slow_machine_is_not_the_locks_fault() -> None:
         assert speed_word(found[name]) == word
 
 
-def test_what_nobody_measured_is_left_out() -> None:
+def test_times_that_one_run_did_not_measure_are_left_out() -> None:
     old = replace(lanes(1), lanes=tuple(replace(lane, measures=None) for lane in lanes(1).lanes))
     assert compare(old, lanes(3)).speeds == ()
 
@@ -214,8 +213,8 @@ def wrecked(value: object, rng: random.Random) -> object:
     return value if isinstance(value, str) or rng.random() > 0.3 else rng.choice(ODD)
 
 
-def test_no_number_whatever_ends_a_comparison() -> None:
-    """What is negative, endless or no number is as if it had not been measured."""
+def test_no_odd_number_in_the_measures_breaks_a_comparison() -> None:
+    """A value that is negative, infinite or no number counts as not measured."""
     rng, usual = random.Random(1), lanes(1, faults=8)
     for _ in range(30):
         odd = [replace(lane, measures=wrecked(lane.measures, rng)) for lane in usual.lanes]  # type: ignore[arg-type]
@@ -251,17 +250,19 @@ def upheld(tmp_path: Path) -> str:
     ("silent", (Verdict.UPHELD, Verdict.WEAKNESS_NOT_SHOWN, Verdict.NOT_PROMISED_HELD), 1),
     ("unexercised", (Verdict.NOT_STRESSED, *TOLD[1:]), 3),
 )
-def test_exit_status(upheld: str, words: tuple[Verdict, ...], status: int, tmp_path: Path, results: Results) -> None:
+def test_every_form_of_output_exits_with_the_status_of_the_comparison(
+    upheld: str, words: tuple[Verdict, ...], status: int, tmp_path: Path, results: Results
+) -> None:
     other = stored(tmp_path, judged(*words))
     said = [results("compare", upheld, other, *form) for form in ([], ["--json"], ["--markdown"])]
     assert [told for told, *_ in said] == [status] * 3
     assert ("B is no worse than A in 3 common verdicts." in said[0][1]) == (status == 0)
 
 
-def test_all_that_is_said_where_something_is_worse(
+def test_a_comparison_with_a_worse_run_matches_the_golden_text_in_every_form(
     upheld: str, tmp_path: Path, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is worse first, with both pages: in a terminal, in Markdown, as JSON, on a page that stands elsewhere."""
+    """What is worse comes first, with both pages: in a terminal, in Markdown, as JSON, on a page in another folder."""
     monkeypatch.setenv("COLUMNS", "100")
     page = tmp_path / "deep" / "er" / "page.html"
     page.parent.mkdir(parents=True)
@@ -273,7 +274,7 @@ def test_all_that_is_said_where_something_is_worse(
     assert text == golden("compared.txt", text)
 
 
-def test_what_was_aborted_is_said_and_no_run_is_bad_usage(upheld: str, tmp_path: Path, results: Results) -> None:
+def test_an_aborted_trial_is_noted_and_a_missing_run_is_refused(upheld: str, tmp_path: Path, results: Results) -> None:
     assert results("compare", upheld, "nowhere")[:2] == results("compare", upheld)[:2] == (2, "")
     broken = replace(trial("redis-kill-1", error="a worker hung"), lanes=())
     status, out, _ = results("compare", upheld, stored(tmp_path, judged(*TOLD), broken))
@@ -312,7 +313,7 @@ def test_hostile_strings_stay_text(tmp_path: Path, results: Results) -> None:
 
 @pytest.fixture(scope="module")
 def slow() -> tuple[Comparison, Side, Side]:
-    """A real run, and another of which one lock is three times slower."""
+    """The comparison of a real run with another one in which one lock was made three times slower."""
     first, second = ([one for one in load() if one.run == run] for run in (0, 1))
     runs = contents(first), contents(slower(one, 3, lock="redis") for one in second)
     before, after = (Side(HOSTILE, Path("nowhere"), run, (("redis", "8.0"),), "closed") for run in runs)
@@ -320,7 +321,7 @@ def slow() -> tuple[Comparison, Side, Side]:
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
-def test_what_is_slower_is_told_at_any_width(slow: tuple[Comparison, Side, Side], width: int) -> None:
+def test_a_slower_lock_is_reported_in_terminals_of_any_width(slow: tuple[Comparison, Side, Side], width: int) -> None:
     out = io.StringIO()
     compared_.render(*slow, Console(file=out, width=width))
     text = " ".join(out.getvalue().split())
@@ -329,7 +330,7 @@ def test_what_is_slower_is_told_at_any_width(slow: tuple[Comparison, Side, Side]
     assert all(len(line) <= width for line in out.getvalue().splitlines() if "index.html" not in line)
 
 
-def test_what_is_slower_is_told_in_markdown_and_on_a_page(slow: tuple[Comparison, Side, Side], tmp_path: Path) -> None:
+def test_markdown_and_the_page_report_a_slower_lock(slow: tuple[Comparison, Side, Side], tmp_path: Path) -> None:
     assert "| worse | redis | redis | release p50 |" in compared_.markdown(*slow)
     page = compared_.page(*slow, tmp_path / "page.html")
     assert (page.count('<tr data-word="worse">'), page.count("<svg")) == (7, len(slow[0].speeds))

@@ -1,4 +1,4 @@
-"""Damaged and forged run folders: what is wrong is named, the rest is told, and nothing outside of them is read."""
+"""Damaged and forged run folders: damage is named, the rest is shown, and nothing outside of the folders is read."""
 
 import copy
 import io
@@ -47,7 +47,7 @@ ABOVE = "../etcd-none-1/etcd-set-fence-reads-and-writes.arrow"
 
 
 def places(data: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every value in some JSON, itself included."""
+    """The keys that lead to every value in some JSON, the whole JSON included."""
     yield way
     if isinstance(data, dict | list):
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):
@@ -55,7 +55,7 @@ def places(data: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def mutated(data: Any, way: tuple[Any, ...], value: Any) -> Any:
-    """A copy with another value there; MISSING: with none."""
+    """A copy with another value at the end of `way`, or without any for MISSING."""
     if not way:
         return value
     made = holder = copy.deepcopy(data)
@@ -93,7 +93,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def look(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a person sees of the runs and of this one; whatever is damaged, nothing is raised."""
+    """What a person sees of all runs and of this one. Nothing is raised, whatever is damaged."""
     assert listing.list_(run.path.parent, json=False) == 0
     assert listing.list_(run.path.parent, json=True) == 0
     try:
@@ -108,7 +108,7 @@ def look(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("name", ["run.json", "summary.json", f"trials/{TRIAL}/trial.json", "not-run"])
-def test_a_file_with_any_value_of_another_type(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_breaks_neither_list_nor_matrix(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = run.path / name
     path = next(path.iterdir()) if path.is_dir() else path
     for _, text in some(path):
@@ -116,7 +116,7 @@ def test_a_file_with_any_value_of_another_type(run: Run, name: str, capsys: pyte
         look(run, capsys)
 
 
-def test_verdicts_with_any_value_of_another_type(run: Run) -> None:
+def test_damaged_verdicts_of_a_trial_do_not_hide_another_trial(run: Run) -> None:
     path = run.path / "trials" / TRIAL / "verdicts.json"
     for kind, text in some(path):
         path.write_bytes(text)
@@ -127,7 +127,7 @@ def test_verdicts_with_any_value_of_another_type(run: Run) -> None:
         assert "etcd/set/fence-reads-and-writes" in lanes
 
 
-def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
+def test_a_damaged_trial_is_either_refused_or_drawn(run: Run) -> None:
     folder = run.path / "trials" / TRIAL
     drawn = 0
     for path in (folder / "trial.json", folder / "verdicts.json"):
@@ -141,7 +141,7 @@ def test_a_page_is_drawn_of_whatever_is_not_refused(run: Run) -> None:
     assert drawn
 
 
-def test_a_run_is_closed_whatever_its_trials_look_like(run: Run) -> None:
+def test_a_run_with_a_damaged_trial_can_be_closed(run: Run) -> None:
     path = run.path / "trials" / TRIAL / "trial.json"
     for _, text in some(path, 15):
         path.write_bytes(text)
@@ -150,7 +150,7 @@ def test_a_run_is_closed_whatever_its_trials_look_like(run: Run) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 8, 1000, -1], ids=["empty", "8-bytes", "1000-bytes", "all-but-one-byte"])
-def test_a_history_that_is_cut_off(run: Run, size: int) -> None:
+def test_a_history_that_is_cut_off_is_refused_but_its_verdicts_are_shown(run: Run, size: int) -> None:
     [path] = (run.path / "trials" / TRIAL).glob("*.arrow")
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(files.BadFile, match=path.name):
@@ -160,7 +160,7 @@ def test_a_history_that_is_cut_off(run: Run, size: int) -> None:
 
 @pytest.mark.parametrize("name", ["trial.json", "verdicts.json", "redis-register-unfenced.arrow", "logs/redis1"])
 @pytest.mark.parametrize("instead", ["nothing", "a folder", "a link", "a broken link", "a pipe"])
-def test_a_file_that_is_none(run: Run, name: str, instead: str, tmp_path: Path) -> None:
+def test_a_missing_file_or_one_of_another_kind_is_refused(run: Run, name: str, instead: str, tmp_path: Path) -> None:
     path = run.path / "trials" / TRIAL / name
     elsewhere = tmp_path / "elsewhere"
     shutil.copy(path, elsewhere)
@@ -204,7 +204,7 @@ def test_a_name_that_leads_elsewhere_is_refused(run: Run, name: str, where: str)
         load_trial(folder)
 
 
-def test_a_row_that_the_history_does_not_have(run: Run) -> None:
+def test_a_violation_with_a_row_that_the_history_lacks_is_refused(run: Run) -> None:
     folder = run.path / "trials" / TRIAL
     data = files.read_json(folder / "verdicts.json")
     broken = next(judgement for judgement in data["lanes"][0]["judgements"] if judgement["violation"])
@@ -232,7 +232,7 @@ def test_a_damaged_summary_and_a_damaged_run_are_named(run: Run, capsys: pytest.
     assert f"{run.path.name}  damaged:" in capsys.readouterr().out
 
 
-def test_names_that_are_no_text(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_name_that_is_no_text_is_a_problem_and_no_crash(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     folder = os.fsencode(run.path / "trials") + b"/\xff\x1b[2J"
     try:
         Path(os.fsdecode(folder)).mkdir()

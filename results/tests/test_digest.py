@@ -1,4 +1,4 @@
-"""The digest: what is red and what was known, in Markdown in which no recorded string is anything but text."""
+"""The digest: what is red and what was known, in Markdown in which recorded strings stay text."""
 
 import re
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ HOSTILE = {
 FAILING = [word for word in Verdict if word.fails]
 BAD = cell(Verdict.VIOLATED, story=STORY)
 BLANK = (Verdict.UNKNOWN, Verdict.NOT_STRESSED, None)
-"""What a night may come to that says nothing of a lock; None: it was not judged."""
+"""Results of a night that say nothing about the lock; None: the lock was not judged."""
 OTHER = cell(Verdict.UPHELD, property="fenced-store")
 BROKE = "FAILED&#58; redis broke no-lost-update without any fault (1 of 1 promise)"
 KNOWN = f"{BROKE}\n\nNothing worse in 1 judgement&#46; 1 failing verdict known before&#46;"
@@ -70,14 +70,14 @@ class TestNews:
         *(([it, no, it], 0, "known") for it in (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN) for no in BLANK),
         *(([Verdict.VIOLATED, Verdict.UPHELD, *no, Verdict.VIOLATED], RED, "red") for no in ([], [None])),
     )
-    def test_of_the_last_of_some_nights(self, nights: Sequence[Verdict | None], status: int, what: str) -> None:
+    def test_the_news_depends_on_earlier_nights(self, nights: Sequence[Verdict | None], status: int, what: str) -> None:
         *before, now = [contents(OTHER, *([cell(word)] if word else [])) for word in nights]
         found = news(before[-1] if before else None, now, before[::-1])
         assert found.status == status
         kinds = ("red", "known", "lost", "missing", "cleared")
         assert [kind for kind in kinds if getattr(found, kind)] == [kind for kind in kinds if kind == what]
 
-    def test_a_trial_that_came_to_nothing_is_not_well(self) -> None:
+    def test_a_trial_without_a_verdict_makes_the_news_inconclusive(self) -> None:
         fine = contents(cell(Verdict.UPHELD))
         assert news(fine, replace(fine, problems=("x: aborted",))).status == INCONCLUSIVE
 
@@ -87,7 +87,7 @@ class TestNews:
         ("silent", Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_NOT_SHOWN, 0),
     )
     def test_one_version_does_not_hide_another(self, old: Verdict, before: Verdict, now: Verdict, known: int) -> None:
-        """7.0 stays as it was; in 8.0 it is new."""
+        """The verdict on 7.0 stays as it was, the verdict on 8.0 is new."""
         was, new = (contents(cell(old, version="7.0"), cell(word, version="8.0")) for word in (before, now))
         found = news(was, new)
         assert [change.backend for change in found.red] == ["redis 8.0"]
@@ -102,8 +102,8 @@ class TestNews:
 
 
 class TestPage:
-    def test_of_one_that_is_worse(self) -> None:
-        """What is red first, with its story and page, then what was known, a table for each version, and notes."""
+    def test_a_digest_of_a_worse_run_matches_the_golden_text(self) -> None:
+        """Red verdicts come first, with story and page; then known ones, a table for each version, and notes."""
         known = cell(Verdict.VIOLATED, version="7.0", property="fifo")
         before = side(cell(Verdict.UPHELD), cell(Verdict.UPHELD, version="7.0"), known)
         now = side(cell(Verdict.VIOLATED, story=STORY), cell(Verdict.UPHELD, version="7.0"), known)
@@ -117,13 +117,13 @@ class TestPage:
         ("failing", side(BAD), None, f"{BROKE}\n"),
         ("nothing", side(problems=("x",)), None, "NOT CLEAN&#58; no promise broken, 1 trial without a verdict"),
     )
-    def test_headings(self, now: Side, before: Side | None, heading: str) -> None:
+    def test_the_heading_sums_up_the_run(self, now: Side, before: Side | None, heading: str) -> None:
         assert digest(now, before).startswith(f"## {heading}")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 class TestHostile:
-    def test_nothing_in_it_means_anything(self, name: str) -> None:
+    def test_no_hostile_string_means_anything_in_markdown(self, name: str) -> None:
         shown = text(HOSTILE[name])
         left = re.sub(r"&#\d+;", "", shown)
         assert not re.search(r"@\w|#\d|://|www\.|:\w+:", unescape(shown)), "no link of their own"
@@ -132,13 +132,13 @@ class TestHostile:
         assert not re.match(r"[-.]|\d+[.)] ", left), "nor at the beginning of a line"
         assert shown.encode()
 
-    def test_it_is_still_to_be_read(self, name: str) -> None:
+    def test_a_hostile_string_can_still_be_read(self, name: str) -> None:
         words = re.findall(r"[a-z]{3,}", HOSTILE[name].replace("\x1b[31m", ""))
         shown = unescape(text(HOSTILE[name])).replace("\u2060", "")
         assert [word for word in words if word not in shown] == []
 
-    def test_it_stays_within_its_place(self, name: str) -> None:
-        """A page with it has the same structure as one with a plain word there."""
+    def test_a_hostile_string_does_not_change_the_structure_of_the_page(self, name: str) -> None:
+        """A page with a hostile string has the same structure as a page with a plain word in its place."""
         places = ("lock", "lane", "fault", "property", "because", "version", "backend")
 
         def page(words: str) -> str:
@@ -160,7 +160,7 @@ def _structure(page: str) -> list[str]:
 
 
 class TestSize:
-    def test_it_never_exceeds_what_a_summary_may_have_and_says_what_is_left_out(self) -> None:
+    def test_a_digest_never_exceeds_the_limit_of_a_summary_and_counts_left_out_sections(self) -> None:
         stories = enumerate((f"{n} " + "é" * 500,) * 5 for n in range(900))
         many = [cell(Verdict.VIOLATED, lane=f"lane{n}", lock=f"lock{n}", story=story) for n, story in stories]
         page = digest(side(*many), None)

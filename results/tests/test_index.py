@@ -1,4 +1,4 @@
-"""A run's page: what stands in the matrix and behind it, what is told below it, and that it stays small."""
+"""A run's page: the matrix and the data behind it, the sections below it, and that the page stays small."""
 
 import math
 from collections.abc import Sequence
@@ -70,9 +70,7 @@ def test_a_square_tells_every_word_the_heaviest_first() -> None:
     ("it did not show this time", [(Verdict.UPHELD, "herd-free")], "upheld"),
     ("not applicable", [(Verdict.NOT_APPLICABLE, "a")], "not_applicable"),
 )
-def test_a_square_has_the_colour_of_what_its_fault_did_and_a_mark_for_what_shows_without_it(
-    words: list[tuple[Verdict, str]], shade: str
-) -> None:
+def test_the_fault_colours_a_square_and_other_weaknesses_mark_it(words: list[tuple[Verdict, str]], shade: str) -> None:
     page = drawn([WEAK, *(cell("redis", "kill-server", word, about) for word, about in words)])
     alone, made = (link.given["class"] for link in page.all("a") if "data-i" in link.given)
     assert alone == "w-weakness_shown h-weakness_shown", "without a fault it is the whole of it"
@@ -174,8 +172,8 @@ def test_reasons_that_differ_only_in_numbers_are_one_case() -> None:
     assert told == [(5, "too few grants: 0, 9 needed"), (1, "no grants: 5, 9 needed")]
 
 
-def test_all_that_a_page_says_in_its_order() -> None:
-    """What fails with its story, hazards by their mechanism, what was not run by its reason, and what is not known."""
+def test_the_page_of_a_run_matches_the_golden_text() -> None:
+    """Failures with their stories, hazards by mechanism, what was not run by reason, and what is not known."""
     cells = [
         cell("etcd", "none", Verdict.WEAKNESS_SHOWN, "holder-exclusion", story=("documented story",)),
         cell("redis", "none", Verdict.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),
@@ -202,7 +200,7 @@ def test_all_that_a_page_says_in_its_order() -> None:
     assert "old-format" not in page.one("section", id="rates")
 
 
-def test_failures_beyond_those_that_are_told_are_counted() -> None:
+def test_failures_beyond_the_first_hundred_are_only_counted() -> None:
     page = drawn([cell("redis", "none", Verdict.VIOLATED, f"p{n}") for n in range(130)])
     assert len(list(page.all("div", class_="case fails"))) == 100
     assert "And 30 more" in page.one("section", id="failures")
@@ -215,7 +213,7 @@ def test_failures_beyond_those_that_are_told_are_counted() -> None:
     ("interrupted", {"closed": "", "interrupted": True}, "interrupted"),
     ("damaged", {"started": "x", "closed": 7, "profile": None}, "1 of 1 promises upheld"),
 )
-def test_what_became_of_the_run(about: dict[str, Any], says: str) -> None:
+def test_the_page_says_whether_the_run_goes_on_or_was_interrupted(about: dict[str, Any], says: str) -> None:
     assert says in drawn([cell("redis", "none", Verdict.UPHELD)], **about).one("main")
 
 
@@ -233,7 +231,7 @@ def test_rates_weigh_lanes_by_their_acquires() -> None:
     assert (rates.middle([(1.0, 1), (9.0, 5)]), rates.middle([(1.0, 5), (math.inf, 5)])) == (9.0, 1.0)
 
 
-def test_what_nobody_knows_is_no_number_and_without_measures_there_is_no_table() -> None:
+def test_an_unknown_rate_has_no_number_and_without_measures_there_is_no_table() -> None:
     page = drawn([], [samples.summary(QUIET)])
     numbers = [(one.given.get("data-v"), one.text) for one in page.all("td", class_="number") if "title" in one.given]
     assert (numbers[:3], set(numbers[3:])) == ([("12.34", "12.3"), (None, "-"), ("5.0", "5.00")], {(None, "-")})

@@ -1,4 +1,4 @@
-"""The matrix in terminals of every kind, and the command."""
+"""The matrix, whole and in brief, in terminals of every kind."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def shown(render: Callable[[Console], None], **console: Any) -> str:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-def test_everything_is_told_at_every_width(width: int) -> None:
+def test_the_matrix_is_complete_at_every_width(width: int) -> None:
     text = drawn(width)
     assert all(len(line) <= width for line in text.splitlines() if "/" not in line and "  " not in line.strip())
     assert "…" not in text
@@ -62,12 +62,12 @@ def _below(text: str) -> str:
     return " ".join(text.partition("violated: server-exclusion in")[2].split())
 
 
-def test_nothing_and_a_trial_that_is_left_out_for_many_reasons_take_few_lines() -> None:
+def test_an_empty_matrix_and_a_long_problem_take_few_lines() -> None:
     assert drawn(80, [], []).strip() == "NOT CLEAN: nothing was judged"
     assert len(drawn(80, [], ["trials/x: " + "worker 3 of redis/set/unfenced, " * 100]).splitlines()) <= 10
 
 
-def test_briefly_it_is_the_sentence_the_first_failures_and_a_small_matrix_or_a_line_for_each_backend() -> None:
+def test_the_brief_form_of_a_small_or_large_matrix_fits_a_screen() -> None:
     made = [cell("redis", "none", Verdict.VIOLATED, f"p{n}") for n in range(5)]
     problem, again = "trials/x: " + "damaged " * 90, "pytest suites/ --lock {0.lock}".format
     both = (made, [*made, *of_many(faults=FAULTS * 20)])
@@ -94,7 +94,7 @@ def test_no_colour_no_escape(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "31m" not in drawn(80, **terminal)
 
 
-def test_a_terminal_without_unicode() -> None:
+def test_a_letter_that_the_terminal_lacks_is_escaped() -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="ascii")
     matrix.render([cell("rédis", "none", Verdict.VIOLATED, because="é")], Console(file=out, width=80))
@@ -121,13 +121,13 @@ def of_many(word: Verdict = Verdict.UPHELD, faults: tuple[str, ...] = FAULTS, **
     ("each fault lists its locks by their word where that is too wide", "matrix-by-word", 80, [*of_many(), BROKEN]),
     ("names are short and broken, not cut", "matrix-long-names", 80, [cell(n, "none", Verdict.UPHELD) for n in LONG]),
 )
-def test_the_whole_of_it(name: str, width: int, given: list[Cell]) -> None:
+def test_the_whole_matrix_matches_the_golden_text_and_fits_the_width(name: str, width: int, given: list[Cell]) -> None:
     text = drawn(width, given)
     assert text == golden(f"{name}.txt", text)
     assert all(len(line) <= width for line in text.splitlines() if PAGE not in line)
 
 
-def test_what_is_alike_is_told_once_with_its_number() -> None:
+def test_cells_that_are_alike_are_printed_once_with_their_number() -> None:
     magic: dict[str, Any] = {"because": "explained by magic"}
     made = [cell("redis", "none", Verdict.NOT_STRESSED, trial=f"t{n}", seed=n) for n in range(5)]
     lanes: list[dict[str, Any]] = [{"lane": f"redis/set/{n}", "story": (f"At {n} s it broke.",)} for n in range(9)]

@@ -1,4 +1,4 @@
-"""`results merge`: nothing twice, nothing lost, nothing of another run; `results prune`, above all what it leaves."""
+"""`results merge`: nothing twice, nothing lost, nothing of another run. `results prune`: above all, what it keeps."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def trials(path: Path) -> list[str]:
 
 
 def snapshot(path: Path) -> dict[str, bytes]:
-    """All that was recorded and judged, by its place."""
+    """Path in the run folder → content, of all files with what was recorded and judged."""
     names = ("trial.json", "verdicts.json", "merged.json", "plan.json")
     return {
         str(file.relative_to(path)): file.read_bytes()
@@ -93,7 +93,7 @@ def test_a_run_that_is_merged_again_adds_nothing(shards: list[Run], out: Path) -
     assert [part["run"] for part in Run.open(out).about()["merged"]] == ["shard-1", "shard-2"]
 
 
-def test_one_after_the_other_is_the_same_as_all_at_once(shards: list[Run], out: Path, tmp_path: Path) -> None:
+def test_merging_runs_one_by_one_is_the_same_as_all_at_once(shards: list[Run], out: Path, tmp_path: Path) -> None:
     merge.merge(out, shards)
     merge.merge(tmp_path / "steps", shards[:1])
     merge.merge(tmp_path / "steps", shards[1:])
@@ -103,7 +103,7 @@ def test_one_after_the_other_is_the_same_as_all_at_once(shards: list[Run], out: 
     assert len(Run.open(tmp_path / "of-merged").about()["merged"]) == 2
 
 
-def test_what_one_shard_did_not_run_and_another_did(tmp_path: Path, out: Path) -> None:
+def test_cells_that_another_shard_ran_are_not_listed_as_not_run(tmp_path: Path, out: Path) -> None:
     runs = [shard(tmp_path / "runs", 1, 2, "a"), shard(tmp_path / "runs", 2, 2)]
     half = NotRun("redis", "redis", "freeze-holder", "in another shard", lane="redis/register/guarded")
     never = NotRun("redis", "redis", "isolate-leader-drop", "redis has no leader")
@@ -148,7 +148,7 @@ def test_backends_and_versions_may_be_spread_over_machines(tmp_path: Path, out: 
     assert Run.open(out).about()["versions"] == {"etcd": "3.4", "redis": "7.2"}
 
 
-def test_what_any_part_says_of_its_locks_and_faults_the_whole_says(tmp_path: Path, out: Path) -> None:
+def test_a_merged_run_has_the_descriptions_of_all_its_parts(tmp_path: Path, out: Path) -> None:
     kill, cut = ({name: {"group": group, "text": name}} for name, group in (("kill", "servers"), ("cut", "links")))
     whole = {"faults": {**kill, **cut}, "locks": {"b": "B."}}
     described: list[dict[str, Any]] = [{"faults": kill, "locks": {"a": "A."}}, whole, {}]
@@ -156,7 +156,7 @@ def test_what_any_part_says_of_its_locks_and_faults_the_whole_says(tmp_path: Pat
     assert Run.open(out).about()["described"] == {"faults": {**kill, **cut}, "locks": {"a": "A.", "b": "B."}}
 
 
-def test_a_shard_that_is_missing_is_told(tmp_path: Path, out: Path) -> None:
+def test_a_missing_shard_is_reported(tmp_path: Path, out: Path) -> None:
     _, problems = merge.merge(out, [shard(tmp_path, 1, 3, "a"), shard(tmp_path, 3, 3, "c")])
     assert (problems, Run.open(out).head()[0].about["missing shards"]) == (["shard 2/3 is missing"], ["2/3"])
 
@@ -227,7 +227,7 @@ def test_only_the_folder_of_the_results_gets_a_page_of_its_runs(shards: list[Run
     assert "merged" in (root / "index.html").read_text("utf-8")
 
 
-def test_what_the_result_may_not_be(shards: list[Run], tmp_path: Path) -> None:
+def test_runs_are_not_merged_into_another_run_a_foreign_folder_or_themselves(shards: list[Run], tmp_path: Path) -> None:
     with pytest.raises(files.BadFile, match="was not made by merging"):
         merge.merge(shards[0].path, shards[1:])
     (tmp_path / "folder").mkdir()
@@ -277,7 +277,7 @@ def done(root: Path, *words: str, status: int = 0) -> None:
     ("one by name", ("--keep", "1", "--keep-run", "run-0"), ["run-0", "run-3"]),
     ("two by name", ("--keep", "1", "--keep-run", "last~1", "--keep-run", "run-0"), ["run-0", "run-2", "run-3"]),
 )
-def test_what_is_kept(root: Path, words: tuple[str, ...], names: list[str]) -> None:
+def test_prune_keeps_the_runs_that_its_options_choose(root: Path, words: tuple[str, ...], names: list[str]) -> None:
     done(root, *words, "--yes")
     assert left(root) == names
     page = (root / "index.html").read_text("utf-8")
@@ -285,12 +285,12 @@ def test_what_is_kept(root: Path, words: tuple[str, ...], names: list[str]) -> N
 
 
 @pytest.mark.parametrize("words", [(), ("--keep-run", "run-0"), ("--keep", "-1"), ("--younger-than", "soon")])
-def test_without_saying_what_to_keep_nothing_is_removed(root: Path, words: tuple[str, ...]) -> None:
+def test_prune_removes_nothing_without_a_valid_criterion(root: Path, words: tuple[str, ...]) -> None:
     done(root, "--yes", *words, status=2)
     assert left(root) == ALL
 
 
-def test_it_asks(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prune_needs_consent(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     done(root, "--keep", "1", status=2)
     assert left(root) == ALL, "nobody can answer"
     assert "--yes" in capsys.readouterr().err
@@ -301,7 +301,7 @@ def test_it_asks(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         assert left(root) == names
 
 
-def test_a_dry_run_tells_and_removes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_lists_the_runs_to_remove_and_removes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done(root, "--keep", "1", "--dry-run", "--yes")
     assert left(root) == ALL
     out = capsys.readouterr().out
@@ -329,7 +329,7 @@ def test_a_run_going_on_is_kept_and_one_interrupted_may_go(root: Path, capsys: p
     assert left(root) == []
 
 
-def test_what_is_no_run_or_stands_elsewhere_is_never_touched(root: Path, tmp_path: Path) -> None:
+def test_prune_touches_nothing_that_is_no_run_or_stands_elsewhere(root: Path, tmp_path: Path) -> None:
     elsewhere = closed(tmp_path, "elsewhere", 90)
     (root / "a-link").symlink_to(elsewhere)
     for name, text in (("notes/run", "mine"), ("damaged/run.json", "{"), ("future/run.json", '{"format": 3}')):
@@ -341,7 +341,7 @@ def test_what_is_no_run_or_stands_elsewhere_is_never_touched(root: Path, tmp_pat
     assert (elsewhere / "trials" / "t" / "trial.json").is_file()
 
 
-def test_what_an_interrupted_removal_left_is_removed(root: Path) -> None:
+def test_prune_removes_the_remains_of_an_interrupted_removal(root: Path) -> None:
     (root / "run-0").rename(root / ".run-0.0123abcd.removed")
     (root / ".mine").mkdir()
     done(root, "--keep", "2", "--yes")

@@ -1,4 +1,4 @@
-"""Pages and their stories: in reading order, complete, small, and deaf to hostile strings."""
+"""Pages of trials and their stories: in reading order, complete, small, and immune to hostile strings."""
 
 import re
 from dataclasses import replace
@@ -42,18 +42,18 @@ def read(record: TrialRecord) -> Page:
 
 
 def packed(record: TrialRecord) -> list[Page]:
-    """What the page unpacks when somebody asks for it, by lane."""
+    """The parts that the page unpacks when somebody asks for them, by lane."""
     return [Page(unpacked(div.given["data-packed"])) for div in read(record).all("div", class_="packed")]
 
 
 def windows(of: Page) -> list[tuple[str, str, bool]]:
-    """Number and property of each violation that is drawn, and whether it is shown."""
+    """(number, property, whether it is shown) of each violation that is drawn."""
     divs = [div.given for div in of.all("div") if "data-window" in div.given]
     return [(div["data-window"], div["data-property"], "hidden" not in div) for div in divs]
 
 
-def test_all_that_a_page_says_in_its_order() -> None:
-    """With two lanes, and all that may be known of the environment."""
+def test_the_page_of_a_trial_matches_the_golden_text() -> None:
+    """The trial has two lanes, and all that can be known about the environment."""
     node = {"image": "fencepost/redis:trixie", "digest": "sha256:980b", "settings": {"A": "b c"}}
     nodes = {"redis1": {**node, "command": ["redis-server", "--save", ""]}}
     text = read(samples.trial(nodes=nodes, clock="CLOCK_MONOTONIC", versions={"redis1": "8.0.2"})).lines
@@ -93,7 +93,7 @@ def test_the_sentence_covers_the_whole_trial_also_one_that_was_aborted_without_l
     ("load", {"load": LOAD, "column": "none"},
      "--backend redis --faults none --workload set --workload once --keys 1000 --ttl 30 --seed 7"),
 )  # fmt: skip
-def test_the_command_that_runs_a_trial_again(about: dict[str, Any], command: str) -> None:
+def test_the_page_has_the_command_that_runs_the_trial_again(about: dict[str, Any], command: str) -> None:
     assert f"pytest suites/ {command}" in read(samples.trial(**about)).text
 
 
@@ -192,7 +192,7 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
     assert len(trial_page.render(replace(samples.trial(), lanes=lanes), Path("t")).encode()) < 1_500_000
 
 
-def test_a_passing_trial_shows_the_worker_that_the_fault_hit_and_without_faults_a_contended_hand_over() -> None:
+def test_a_passing_trial_shows_the_worker_hit_by_the_fault_or_a_contended_hand_over() -> None:
     history = samples.stale_write("fence-writes")
     passed = (j for j in samples.judgements(history) if j.result and j.result.valid)
     text = read(samples.one_lane(history, *passed)).text
@@ -204,7 +204,7 @@ def test_a_passing_trial_shows_the_worker_that_the_fault_hit_and_without_faults_
 
 
 @pytest.mark.parametrize("size", [0, 1])
-def test_almost_empty_histories(size: int) -> None:
+def test_an_empty_or_almost_empty_history_has_a_page(size: int) -> None:
     rows = samples.rows_of([samples.row(F.ACQUIRE, 1, 0, 0, outcome=Outcome.INFO)][:size])
     history = from_rows(samples.facts(), rows)
     result = CheckResult("server-exclusion", True, unexercised="no grant")
@@ -213,7 +213,7 @@ def test_almost_empty_histories(size: int) -> None:
     assert ("Nothing was recorded" in page.text, len(list(page.all("canvas")))) == (size == 0, size)
 
 
-def test_holds_are_made_once_a_history_by_all_who_look_at_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_holds_of_a_history_are_computed_only_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     trial, made = samples.trial(), Mock(wraps=Holds)
     monkeypatch.setattr("checkers.history.view.Holds", made)
     history = samples.stale_write()
@@ -240,7 +240,7 @@ def told(view: View, *rows: int) -> Violation:
     return violation
 
 
-def test_a_short_story_is_told_as_the_checkers_tell_it_and_a_long_one_drawn_together_without_losing_a_row() -> None:
+def test_a_short_story_stays_whole_and_a_long_one_is_shortened_without_losing_a_row() -> None:
     history = samples.stale_write()
     stale = samples.find(history, F.WRITE, value=4100)
     violation = told(View(history), stale)
@@ -257,7 +257,7 @@ def test_a_short_story_is_told_as_the_checkers_tell_it_and_a_long_one_drawn_toge
     assert any("; its late write of 4202, sent at " in line.text for line in lines)
 
 
-def test_a_fault_on_a_holder_is_told_where_no_lease_ran_out() -> None:
+def test_the_story_names_a_fault_on_a_holder_even_if_no_lease_ran_out() -> None:
     history = samples.stale_write(lease="none")
     row = samples.find(history, F.ACQUIRE, token=42)
     fault = replace(history.faults[0], name="stall-holder", kind="stall", owner=samples.OWNER + 42, process=1)
@@ -268,7 +268,7 @@ def test_a_fault_on_a_holder_is_told_where_no_lease_ran_out() -> None:
     assert f"; stall-holder hit it at {applied:.3f} s until " in first.text
 
 
-def test_whoever_tells_a_story_tells_it_as_the_page_does(tmp_path: Path) -> None:
+def test_the_cells_of_a_run_have_the_short_stories_of_the_page(tmp_path: Path) -> None:
     record, name = load_trial(RECORDED), "no-lost-update"
     lane = next(lane for lane in record.lanes if name in short_story.stories(lane))
     violation = there(decisive(next(one for one in lane.judgements if one.property == name)))

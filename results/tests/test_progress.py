@@ -1,4 +1,4 @@
-"""Where a run stands, from its events, by a clock that is set by hand."""
+"""The progress of a run, from its events, by a clock that the tests set."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from results.text import clock, roughly
 
 
 class Run:
-    """What processes say, at times of our choosing."""
+    """A run whose processes report events at times that the test chooses."""
 
     def __init__(self, **trials: list[tuple[str, float]]) -> None:
         self.at = 1_000_000.0
@@ -39,7 +39,7 @@ class Run:
 
 
 class TestStanding:
-    def test_how_many_trials_of_how_many_and_what_each_process_is_at(self) -> None:
+    def test_the_screen_shows_the_trials_done_and_the_work_of_each_process(self) -> None:
         run = Run(redis=[("none", 5), ("kill-server", 5)], etcd=[("kill-server", 5)])
         assert run.progress.live(run.at) == []
         run.trial("gw0")
@@ -56,7 +56,7 @@ class TestStanding:
         assert run.texts()[0].startswith("1 of 3 trials")
         assert len(run.texts()) == 2
 
-    def test_a_cluster_that_is_started_is_told(self) -> None:
+    def test_the_screen_shows_that_a_cluster_is_being_started(self) -> None:
         run = Run(redis=[("none", 5)])
         run.say("gw0", "boot", backend="redis", version="7.2")
         run.at += 8
@@ -93,7 +93,7 @@ class TestStanding:
         run.done("gw0")
         assert "1 of 1 trials" in run.progress.standing(run.at)
 
-    def test_what_a_broken_trial_leaves_is_one_more(self) -> None:
+    def test_the_rest_of_a_broken_trial_counts_as_one_more_trial(self) -> None:
         run = Run(redis=[("none", 5)])
         run.trial("gw0")
         (line,) = run.say("gw0", "broke", backend="redis", column="none", part=1, text="redis1 is paused")
@@ -101,7 +101,7 @@ class TestStanding:
         run.trial("gw0", part=2)
         assert run.progress.standing(run.at).startswith("1 of 2 trials, 1 broke")
 
-    def test_a_run_that_goes_on_counts_what_is_stored_and_nothing_else_of_before(self) -> None:
+    def test_a_resumed_run_counts_stored_trials_and_nothing_else_of_before(self) -> None:
         run = Run(redis=[("none", 5), ("kill-server", 5), ("freeze-holder", 5)])
         run.trial("gw1", "redis", "none")
         run.done("gw1", "redis", "none")
@@ -118,7 +118,7 @@ class TestStanding:
         run.done("main", "redis", "kill-server")
         assert run.texts() == ["2 of 3 trials, about 10 s left; 0:10 so far"]
 
-    def test_the_plan_is_told_with_the_trial_many_locks_are_counted_and_long_names_cut(self) -> None:
+    def test_a_trial_is_announced_with_its_plan_and_its_locks_counted_or_named_briefly(self) -> None:
         run = Run(redis=[("none", 5)])
         plan = ["after 0.7 s: kill redis1 for 1.5 s", "then that"]
         begins, *steps = lines = run.trial("gw0", "redis", "kill-server", plan=plan)
@@ -143,7 +143,7 @@ class TestStanding:
 
 
 class TestTimeLeft:
-    def test_before_anything_was_done_it_is_what_was_expected_and_what_is_shared_is_divided(self) -> None:
+    def test_the_time_left_begins_as_expected_and_shared_trials_are_divided(self) -> None:
         assert Run().progress.left(0) is None
         assert Run(redis=[("none", 30), ("kill-server", 60)]).progress.left(0) == 90
         run = Run()
@@ -151,7 +151,7 @@ class TestTimeLeft:
         run.say("gw0", "plan", backend="etcd", trials=[["none", 1, 10.0], ["kill-server", 1, 10.0]], shared=True)
         assert run.progress.left(run.at) == pytest.approx(10)
 
-    def test_the_pace_so_far_counts_beside_a_minute_as_expected(self) -> None:
+    def test_the_pace_so_far_is_weighed_against_a_minute_at_the_expected_pace(self) -> None:
         run = Run(redis=[("none", TRUST), ("kill-server", TRUST), ("freeze-holder", TRUST)])
         run.trial()
         run.at += 3 * TRUST
@@ -179,7 +179,7 @@ class TestTimeLeft:
         run.done("gw1", "etcd", "none")
         assert run.progress.left(run.at) == pytest.approx(2 * TRUST)
 
-    def test_a_trial_is_taken_off_but_never_more_than_it_and_a_clock_set_back_makes_nothing_negative(self) -> None:
+    def test_a_running_trial_takes_off_at_most_its_own_time_and_no_time_is_negative(self) -> None:
         run = Run(redis=[("none", 10), ("kill-server", 10)])
         run.trial()
         for after, left in ((4, 16), (10, 10), (1000, 10)):
@@ -193,6 +193,6 @@ class TestTimeLeft:
         ("seconds", "words"),
         [(-5, "10 s"), (31, "40 s"), (57, "1 min"), (70, "1 min"), (220, "4 min"), (3590, "1 h"), (4000, "1 h 10 min")],
     )
-    def test_in_words_and_as_a_clock(self, seconds: float, words: str) -> None:
+    def test_a_time_is_written_in_rough_words_and_as_a_clock(self, seconds: float, words: str) -> None:
         assert roughly(seconds) == f"about {words}"
         assert [clock(seconds) for seconds in (-1, 7, 750, 3600)] == ["0:00", "0:07", "12:30", "1:00:00"]

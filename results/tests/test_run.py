@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> Run:
     return Run.create(tmp_path / "runs", {"faults": ["freeze-holder"], "seed": 7})
 
 
-def test_a_trial_comes_back_as_it_was_saved_with_what_was_measured_and_the_boundaries_hit(run: Run) -> None:
+def test_a_saved_trial_is_loaded_with_its_measures_and_the_boundaries_hit(run: Run) -> None:
     record = samples.trial()
     page = run.save_trial(record)
     assert page == run.path / "trials" / record.name / "index.html"
@@ -82,7 +82,7 @@ def test_an_unexcused_violation_behind_an_excused_one_tells_its_own_story(run: R
     assert (made.word, made.story[-1]) == (Verdict.VIOLATED, "before any fault")
 
 
-def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_gets_another_name_if_a_process_takes_its_name_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run.save_trial(samples.trial())
     real = files.safe_name
     listings = iter([()])  # the first look into the folder comes before the other process's trial
@@ -94,7 +94,7 @@ def test_a_name_taken_by_another_process_in_the_same_moment(run: Run, monkeypatc
     assert (run.save_trial(samples.trial()).parent.name, len(run.read().cells)) == ("redis-freeze-holder-7~2", 16)
 
 
-def test_two_save_into_one_run_at_once(run: Run) -> None:
+def test_two_threads_can_save_into_one_run_at_once(run: Run) -> None:
     records = [samples.trial(f"trial-{number}") for number in range(5)]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: [*map(Run.open(run.path).save_trial, records)], range(2)))
@@ -118,7 +118,7 @@ def test_a_damaged_trial_is_named_and_skipped(run: Run, hurt: str, data: bytes) 
         load_trial(bad)
 
 
-def test_nothing_is_left_of_a_trial_that_could_not_be_stored_and_a_half_written_one_is_not_there_yet(run: Run) -> None:
+def test_a_trial_that_cannot_be_stored_leaves_nothing_and_a_partial_one_is_ignored(run: Run) -> None:
     with pytest.raises(TypeError):
         run.save_trial(samples.trial("bad", surprise=object()))
     assert list((run.path / "trials").iterdir()) == []
@@ -126,7 +126,7 @@ def test_nothing_is_left_of_a_trial_that_could_not_be_stored_and_a_half_written_
     assert run.read().problems == ()
 
 
-def test_a_trial_is_stored_whatever_its_measures_come_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_is_stored_even_if_measuring_it_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("results.storage.verdicts.measured", Mock(side_effect=ZeroDivisionError))
     with pytest.raises(ZeroDivisionError):
         run.save_trial(samples.trial())
@@ -141,7 +141,7 @@ def test_a_trial_is_stored_whatever_its_measures_come_to(run: Run, monkeypatch: 
     ("none", {"versions": None}, ""),
     ("unknown", {}, ""),
 )
-def test_the_version_of_a_trial(about: dict[str, object], version: str) -> None:
+def test_a_trial_has_the_version_asked_for_or_else_that_of_all_servers(about: dict[str, object], version: str) -> None:
     assert version_of(about) == version
 
 
@@ -152,7 +152,7 @@ def test_an_aborted_trial_is_a_problem_that_its_judgements_do_not_hide(run: Run)
     assert "worker 2 broke" in contents.problems[0]
 
 
-def test_what_was_not_run_is_told_once(run: Run) -> None:
+def test_a_cell_that_was_not_run_is_listed_once(run: Run) -> None:
     item = NotRun("redis", "redis", "isolate-leader-drop", "redis has no leader")
     run.save_not_run([item])
     run.save_not_run([item])
@@ -197,7 +197,7 @@ def test_safe_names_are_never_taken_twice(text: str, name: str) -> None:
     [{"seed": 50, "attempt": 1}, {"lane": "redis/set/unfenced"}, {"word": Verdict.UPHELD}, {"version": "3.5.16"}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_hazard_is_settled_by_an_attempt_that_shows_it_alone_and_a_violation_by_none(change: dict[str, Any]) -> None:
+def test_only_an_attempt_that_shows_a_hazard_settles_it_and_none_settles_a_violation(change: dict[str, Any]) -> None:
     assert settled([SILENT, SHOWN]) == settled([SHOWN, SILENT]) == [SHOWN]
     other, violated = replace(SHOWN, **change), replace(SILENT, word=Verdict.VIOLATED)
     assert settled([SILENT, other]) == [SILENT, other]
@@ -240,7 +240,7 @@ def test_the_numbers_are_those_of_the_measures(recorded: History) -> None:
     assert found["operations"] == len(recorded)
 
 
-def test_each_fault_has_a_phase_and_what_follows_it_another_and_those_that_overlap_have_one() -> None:
+def test_each_fault_has_a_phase_during_and_after_it_and_overlapping_faults_share_both() -> None:
     found = measured(history(fault(250, 350), fault(900, 1050)))
     told = [(one["cycle"], one["phase"], one["grants"]) for one in found["cycles"]]
     assert told == [(0, "before", 2), (1, "during", 1), (1, "after", 0), (2, "during", 1), (2, "after", 1)]
@@ -273,7 +273,7 @@ def test_acquires_without_an_answer_are_censored() -> None:
     assert (found["unknown"], found["refused"]) == (6, 1)
 
 
-def test_the_stores_accesses_tell_of_the_machine_but_not_those_of_the_lock_service() -> None:
+def test_store_times_count_accesses_of_the_store_but_not_of_the_lock_service() -> None:
     for store, count in (("unfenced", 10), ("guarded", 0)):
         assert measured(replace(history(), facts=facts(store=store)))["store_ms"]["count"] == count
 
@@ -286,7 +286,7 @@ def test_the_stores_accesses_tell_of_the_machine_but_not_those_of_the_lock_servi
     ("only a release", from_rows(facts(), rows_of([row(F.RELEASE, 10, 20, 1, owner=3)]), (fault(5, 15),))),
     ("no times", replace(history(), facts=facts(trial=""), clock=np.zeros((len(history()), 2), np.int64))),
 )
-def test_what_cannot_be_said_is_null_and_never_nan(recorded: History) -> None:
+def test_an_unknown_measure_is_null_and_never_nan(recorded: History) -> None:
     found = measured(recorded)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found.keys() == measured(history()).keys()

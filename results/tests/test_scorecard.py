@@ -1,4 +1,4 @@
-"""Scorecards: the advice that follows from verdicts, and the pages that show it; what describes faults and the rest."""
+"""Scorecards: the advice that follows from verdicts, the pages that show it, and texts on faults and the rest."""
 
 import re
 from pathlib import Path
@@ -152,7 +152,7 @@ def test_faults_are_grouped_by_what_they_need() -> None:
 
 
 def marks(page: Page, row: str) -> list[str]:
-    """What stands in a row of the table, behind its head."""
+    """The cells of a row of the table, without its head."""
     line = next(line for line in page.lines.splitlines() if line.startswith(f"| {row}"))
     return [mark.strip() for mark in line.split("|")[2:]]
 
@@ -228,7 +228,7 @@ def test_a_run_of_any_format_has_scorecards_that_lead_to_its_trials(old: Run, re
     assert links == {f"scorecards/{lock}/index.html" for lock in ("etcd", "redis")}
 
 
-def test_one_file_to_be_sent_to_somebody(old: Run, results: Results, tmp_path: Path) -> None:
+def test_a_scorecard_without_links_is_one_file_that_can_be_sent(old: Run, results: Results, tmp_path: Path) -> None:
     file, asked = tmp_path / "sent.html", ("--results", old.path.parent, "scorecard")
     assert results(*asked, "redis", "last", "--beside", "etc", "--output", file, "--without-links")[0] == 0
     page = Page(file.read_text("utf-8"))
@@ -272,7 +272,7 @@ def test_every_property_is_described_in_a_few_sentences_and_every_mechanism_in_h
     assert (property_text("of-another-version"), mechanism("of-another-version")) == ("", "")
 
 
-def test_of_a_module_with_several_properties_each_has_its_own_sentence() -> None:
+def test_each_property_of_a_module_with_several_has_its_own_sentence() -> None:
     owner, crash = map(property_text, ("owner-release", "crash-release"))
     assert owner.startswith("The holder's release or death ends a lock, and nobody else ends it. owner-release asks")
     assert crash.split(". ")[0] == owner.split(". ")[0]
@@ -293,11 +293,11 @@ WRONG = {"group": ["x"], "text": 7}
     ("of a later version", *["explained by magic-of-tomorrow"] * 2),
     ("none", "held", "held"),
 )
-def test_a_mechanism_says_in_words_what_it_means_where_it_stands(text: str, told: str) -> None:
+def test_a_mechanism_in_a_reason_is_followed_by_its_meaning_in_words(text: str, told: str) -> None:
     assert descriptions.explained(text) == told
 
 
-def test_what_a_run_stored_of_its_faults_and_locks_is_read() -> None:
+def test_stored_descriptions_of_faults_and_locks_are_read() -> None:
     faults = {"kill": {"group": "servers", "text": "One. Two? 3.5 is no end. Four. Five! Six."}, "a+b": {"group": ""}}
     made = Descriptions.of({"described": {"faults": faults, "locks": {"mine": "a ``lock``.\n\nOf mine."}}})
     assert made.faults["kill"] == "One. Two? 3.5 is no end. Four. Five!"
@@ -308,7 +308,7 @@ def test_what_a_run_stored_of_its_faults_and_locks_is_read() -> None:
 @pytest.mark.parametrize(
     "stored", [None, 7, {}, {"faults": 7, "locks": [1]}, {"faults": {"kill": 7}}, {"faults": {"kill": WRONG}}]
 )
-def test_whatever_else_was_stored_the_faults_are_ungrouped(stored: Any) -> None:
+def test_faults_are_ungrouped_if_no_valid_descriptions_are_stored(stored: Any) -> None:
     made = Descriptions.of({"described": stored})
     assert (made.group("none"), made.group("kill"), made.faults.get("kill", "")) == ("", UNGROUPED, "")
     assert UNGROUPED in descriptions.GROUPS

@@ -1,4 +1,4 @@
-"""What the processes of a run say, as others read it at any time, and as a person sees it on terminals and in logs."""
+"""Events of a run's processes, as others read them at any time, and as people see them on terminals and in logs."""
 
 import errno
 import io
@@ -26,7 +26,7 @@ class Clock:
 
 
 class TestJournal:
-    def test_what_one_says_another_reads(self, tmp_path: Path) -> None:
+    def test_events_of_one_process_can_be_read_by_another(self, tmp_path: Path) -> None:
         clock = Clock()
         tail = Tail(tmp_path)
         assert tail.read() == []
@@ -76,7 +76,7 @@ class TestJournal:
         monkeypatch.setattr("os.write", Mock(side_effect=OSError(errno.ENOSPC, "full")))
         journal.tell(says("nothing"))
 
-    def test_a_run_that_was_killed_says_what_it_was_at(self, tmp_path: Path) -> None:
+    def test_a_killed_run_says_which_trial_was_unfinished(self, tmp_path: Path) -> None:
         clock = Clock()
         journal = Journal(tmp_path, "gw0", clock)
         journal.tell(Event("trial", {**FACTS, "lanes": 3, "locks": ["redis"], "plan": []}))
@@ -88,12 +88,12 @@ class TestJournal:
 
 
 class File(io.StringIO):
-    """A terminal of some encoding, drawn as a person would see it."""
+    """The output of a terminal with some encoding, and what a person sees of it."""
 
     encoding = "utf-8"
 
     def seen(self, width: int) -> list[str]:
-        """The lines on the screen, after every movement of the cursor; wrapped where the terminal wraps."""
+        """The lines on the screen after all movements of the cursor, wrapped where the terminal wraps them."""
         rows, at, column = [""], 0, 0
         for part in re.split(r"(\x1b\[\d*[A-Za-z]|\r|\n)", self.getvalue()):
             if match := re.fullmatch(r"\x1b\[(\d*)([AJ])", part):
@@ -126,7 +126,7 @@ def lines(*texts: str) -> list[ScreenLine]:
 
 class TestScreen:
     @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
-    def test_what_others_write_comes_above_the_last_lines(self, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_output_of_others_comes_above_the_live_lines(self, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", str(width))
         file = File()
         screen = Screen(file, live=True, colour=False)
@@ -164,7 +164,7 @@ class TestScreen:
         assert max(map(len, shown)) <= 40
         assert {line[:9] for line in shown[1:]} == {" " * 9}
 
-    def test_in_the_middle_of_a_line_pytest_is_asked_for_a_new_one(self) -> None:
+    def test_pytest_is_asked_for_a_new_line_if_its_line_is_not_ended(self) -> None:
         file, asked = File(), []
 
         def begin() -> None:
@@ -180,12 +180,12 @@ class TestScreen:
         assert (asked, file.getvalue()) == ([True], "suites/test_x.py \nmine\nmine too\n")
 
     @pytest.mark.parametrize(("colour", "said"), [(False, "violated\n"), (True, "\x1b[1;31mviolated\x1b[0m\n")])
-    def test_styles_only_with_colour(self, colour: bool, said: str) -> None:
+    def test_styles_are_written_only_with_colour(self, colour: bool, said: str) -> None:
         file = File()
         Screen(file, live=False, colour=colour).show([ScreenLine("violated", Level.FAILING, "bold red")])
         assert file.getvalue() == said
 
-    def test_an_encoding_that_lacks_a_letter(self) -> None:
+    def test_a_letter_that_the_encoding_lacks_is_escaped(self) -> None:
         file = File()
         file.encoding = "ascii"
         Screen(file, live=True, colour=False).show(lines("rédis"), lines("é"))
@@ -245,7 +245,7 @@ class TestWatch:
         assert [line for line in file.seen(80) if "starting" in line] == []
 
     @pytest.mark.parametrize("level", Level, ids=lambda level: level.name.lower())
-    def test_no_more_is_told_than_was_asked_for(self, tmp_path: Path, level: Level) -> None:
+    def test_only_lines_up_to_the_chosen_level_are_shown(self, tmp_path: Path, level: Level) -> None:
         watch, file = self.watch(tmp_path, live=False, level=level)
         self.trial()
         self.journal.tell(step("freeze-holder: healing"))
@@ -255,7 +255,7 @@ class TestWatch:
         there = [text in file.getvalue() for text in ("violated: p in l", "5.0 s, 1 violated", "no fault", "healing")]
         assert there == [True, level >= Level.DONE, level >= Level.BEGUN, level >= Level.STEP]
 
-    def test_its_thread_tells_the_rest_when_it_is_closed(self, tmp_path: Path) -> None:
+    def test_the_watching_thread_shows_the_rest_when_the_watch_is_closed(self, tmp_path: Path) -> None:
         watch, file = self.watch(tmp_path, live=False)
         watch.start()
         self.trial()

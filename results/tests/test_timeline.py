@@ -1,4 +1,4 @@
-"""Timelines: what is packed can be unpacked to what was recorded, is small, and no string of a history breaks out."""
+"""Timelines: packed data unpack to what was recorded and are small, and no string of a history breaks out of them."""
 
 import json
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def about(figure: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_operation_and_every_hold_comes_back_in_its_place(name: str) -> None:
-    """Read as `timeline-data.js` reads it."""
+    """The data are unpacked as `timeline-data.js` unpacks them."""
     history = HISTORIES[name]()
     c, data = {name: column.tolist() for name, column in history.columns.items()}, packed(history)
     column, begun, ended = data["columns"], *(ticks(history, history.columns[end]) for end in ("inv", "ret"))
@@ -140,7 +140,7 @@ def test_error_texts_stand_once_and_the_rarest_are_told_as_one() -> None:
     assert errors_of_rows[-1].startswith("longlong")
 
 
-def test_the_figure_holds_what_the_script_needs_and_the_canvas_has_its_height_before_it_runs() -> None:
+def test_the_figure_has_the_data_for_the_script_and_the_height_of_the_canvas() -> None:
     history = samples.stale_write()
     told = about(figure(history, ((View(history).zero + 1875 * MS, "fenced-store: stale-write-accepted"),)))
     assert told["violations"] == [[1875 * MS, "fenced-store: stale-write-accepted"]]
@@ -179,7 +179,7 @@ def test_overlapping_faults_have_lines_of_their_own() -> None:
     assert drawn[1]["moments"][3] is None
 
 
-def test_the_same_stands_as_text() -> None:
+def test_the_figure_has_its_content_as_text_too() -> None:
     history = samples.stale_write()
     details = Page(figure(history, tuple((START + n * MS, f"no. {n}!") for n in range(150)))).one("details")
     assert f"write{int((history.columns['f'] == F.WRITE).sum())}read" in details

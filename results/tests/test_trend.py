@@ -1,4 +1,4 @@
-"""The page of all runs: what changed between runs that can be compared, what is damaged, and what is read again."""
+"""The page of all runs: changes between runs that can be compared, damaged runs, and which runs are read again."""
 
 import re
 from collections.abc import Sequence
@@ -54,14 +54,14 @@ def drawn(root: Path) -> Page:
 
 
 def rows(page: Page) -> list[list[str]]:
-    """Of what changed: (change, lock, fault, property, before, now)."""
+    """The rows of the table of changes: (change, lane, fault, property, before, now)."""
     inside = page.within("section", id="changes") if list(page.all("section", id="changes")) else []
     cells = [one.text for one in inside if one.tag == "td" and "number" not in one.given.get("class", "")]
     return [cells[at : at + 6] for at in range(0, len(cells), 6)]
 
 
-def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
-    """What was asked and what came of it, what changed, and charts of the runs that are like the last one."""
+def test_the_page_of_all_runs_matches_the_golden_text(tmp_path: Path) -> None:
+    """What each run was asked and what came of it, the changes, and charts of the runs that are like the last one."""
     for day in (1, 2, 3, 5):
         word = Verdict.UPHELD if day < 3 else Verdict.VIOLATED
         stored(tmp_path, day, cell(word), cell(Verdict.UPHELD, "token-order"), lanes=[LANE])
@@ -80,7 +80,9 @@ def test_all_that_the_page_says_in_its_order(tmp_path: Path) -> None:
     ],
     ids=lambda word: "" if word is None else str(word),
 )  # fmt: skip
-def test_what_changed(tmp_path: Path, before: Verdict | None, now: Verdict | None, kind: str | None) -> None:
+def test_each_change_of_a_verdict_is_listed_by_its_kind(
+    tmp_path: Path, before: Verdict | None, now: Verdict | None, kind: str | None
+) -> None:
     same = cell(Verdict.UPHELD, "token-order")
     stored(tmp_path, 1, same, *([cell(before)] if before else []))
     stored(tmp_path, 2, same, *([cell(now)] if now else []))
@@ -97,7 +99,7 @@ def test_the_heaviest_trial_stands_for_a_lane_under_a_fault(tmp_path: Path) -> N
         assert [(kind, new) for kind, *_, new in rows(drawn(root))] == [("▲ new", "✖violated")]
 
 
-def test_lanes_that_changed_alike_are_one_row_and_others_are_not_hidden_by_it(tmp_path: Path) -> None:
+def test_lanes_that_changed_alike_share_a_row_even_if_another_lane_was_broken_before(tmp_path: Path) -> None:
     names = [f"redis/{workload}/unfenced" for workload in ("set", "once", "work", "share")]
     broken, *others = (cell(Verdict.VIOLATED, lane=lane) for lane in names)
     stored(tmp_path, 1, broken, *(replace(one, word=Verdict.UPHELD) for one in others))
@@ -186,7 +188,7 @@ def test_a_run_that_was_written_again_is_read_again_and_one_that_is_gone_no_more
 
 
 @pytest.mark.parametrize("how", ["gone", "cut", "changed", "other-shape", "binary"])
-def test_what_was_kept_may_be_lost_or_damaged(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_read_anew_if_the_cache_is_unusable(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stored(tmp_path, 1, cell(Verdict.UPHELD))
     stored(tmp_path, 2, cell(Verdict.VIOLATED))
     whole = trend.write(tmp_path).read_text()
@@ -214,7 +216,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert "<script>alert(1)" in page.one("main")
 
 
-def test_a_line_has_a_gap_where_nobody_knows() -> None:
+def test_a_line_of_a_chart_has_a_gap_at_an_unknown_value() -> None:
     runs = [(str(at), "") for at in range(5)]
     line = rates.line("t", runs, [rates.ChartLine("p50", (1.0, 2.0, None, 4.0, 5.0))])
     [reach] = Page(there(line)).all("path", class_="reach")
@@ -228,7 +230,7 @@ def test_numbers_have_three_digits_that_matter(value: float | None, told: str) -
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.4, "0 s"), (61, "1 min 1 s"), (7322, "2 h 2 min"), (-1, "0 s")])
-def test_spans(seconds: float, told: str) -> None:
+def test_a_span_of_time_is_written_in_its_two_largest_units(seconds: float, told: str) -> None:
     assert span(seconds) == told
 
 

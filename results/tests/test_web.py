@@ -1,4 +1,4 @@
-"""Pages: what may run in them, the script that pages of a run share, and what is served, to whom."""
+"""Pages: what may run in them, the script that pages of a run share, and which files are served to whom."""
 
 import base64
 import hashlib
@@ -46,7 +46,7 @@ def test_nothing_may_run_or_load_but_what_the_policy_names() -> None:
         assert all(word.startswith(("'sha256-", "'nonce-")) for word in ours)
 
 
-def test_styles_and_scripts_are_those_of_the_hashes() -> None:
+def test_the_policy_has_the_hash_of_every_style_and_script() -> None:
     text = page(inline=True)
     assert [digest(content) for _, content in elements(text, "style")] == policy(text)["style-src"]
     assert [digest(content) for _, content in elements(text, "script")] == policy(text)["script-src"]
@@ -73,7 +73,7 @@ def test_a_page_without_a_timeline_has_neither_its_script_nor_its_style() -> Non
     assert ".timeline-tools" in elements(page(), "style")[0][1]
 
 
-def test_parts_of_the_shared_script_end_no_element_and_share_nothing_with_others() -> None:
+def test_the_shared_script_ends_no_element_and_keeps_its_names_to_itself() -> None:
     script = web.timeline_script()
     assert not re.search("</script|<!--", script)
     assert script.startswith('"use strict";\n(() => {\n')
@@ -81,13 +81,13 @@ def test_parts_of_the_shared_script_end_no_element_and_share_nothing_with_others
 
 
 @pytest.mark.parametrize("part", web._TIMELINE)
-def test_parts_are_short(part: str) -> None:
+def test_the_parts_of_the_shared_script_are_short(part: str) -> None:
     lines = (web._TEMPLATES / part).read_text("utf-8").splitlines()
     assert len(lines) <= 400
     assert max(map(len, lines)) <= 120
 
 
-def test_strings_are_text_and_can_be_written_and_what_people_write_stays() -> None:
+def test_hostile_characters_are_escaped_and_ordinary_text_stays() -> None:
     for words in ("plain\n\ttext", "Łódź 北京 ✖ 🙂"):
         assert web.spelled(words) == words
     text = page(title=samples.HOSTILE + "\u202eabc\0\x1b[31m\r\x85")
@@ -159,7 +159,7 @@ def ask(port: int, path: str, method: str = "GET", host: str = "") -> tuple[http
     (f"{RUN}/assets/timeline.js", "text/javascript; charset=utf-8"),
     (f"{TRIAL}/redis-register-unfenced.arrow", "application/vnd.apache.arrow.file"),
 )
-def test_files_of_runs_are_served_for_what_they_are(port: int, root: Path, path: str, kind: str) -> None:
+def test_files_of_runs_are_served_with_their_content_type(port: int, root: Path, path: str, kind: str) -> None:
     answer, body = ask(port, path)
     assert (answer.status, answer.getheader("Content-Type")) == (200, kind)
     assert answer.getheader("X-Content-Type-Options") == "nosniff"
@@ -179,7 +179,7 @@ def test_files_of_runs_are_served_for_what_they_are(port: int, root: Path, path:
         f"{RUN}/nothing", "/%ff%fe", "/" + "x" * 5000, "*", "http://127.0.0.1/../secret.json",
     ],
 )  # fmt: skip
-def test_nothing_else_is_served(port: int, path: str) -> None:
+def test_a_path_to_anything_but_a_file_of_a_run_is_not_found(port: int, path: str) -> None:
     answer, body = ask(port, path)
     assert (answer.status, body) == (404, b"404 Not Found\n")
 
@@ -189,7 +189,7 @@ def test_nothing_can_be_written(port: int, method: str) -> None:
     assert ask(port, f"{TRIAL}/trial.json", method)[0].status == 501
 
 
-def test_a_folder_leads_to_its_page_and_the_head_of_a_file_is_no_more_than_that(port: int, root: Path) -> None:
+def test_a_folder_redirects_to_its_page_and_a_head_request_gets_no_body(port: int, root: Path) -> None:
     answer, _ = ask(port, RUN)
     assert (answer.status, answer.getheader("Location")) == (301, f"{RUN}/")
     answer, body = ask(port, f"{RUN}/summary.json", "HEAD")
@@ -198,12 +198,12 @@ def test_a_folder_leads_to_its_page_and_the_head_of_a_file_is_no_more_than_that(
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "[::1]:{port}"])
-def test_a_name_that_others_made_lead_here_is_refused(port: int, host: str) -> None:
+def test_a_request_with_the_name_of_another_host_is_refused(port: int, host: str) -> None:
     assert ask(port, "/", host=host.format(port=port))[0].status == 403
     assert ask(port, "/", host=f"localhost:{port}")[0].status == 200
 
 
-def test_a_port_that_is_taken_and_no_runs(root: Path, port: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_port_and_a_lack_of_runs_are_errors(root: Path, port: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert serve.main(root, port, open=False) == 2
     assert capsys.readouterr().err == f"results: port {port}: Address already in use\n"
     assert serve.main(root / "none", port=0, open=False) == 2

@@ -1,7 +1,7 @@
-"""Real trials, condensed to what comparisons look at, the machine being as busy as it happened to be.
+"""Real trials, condensed to what comparisons use. The machine was as busy as it happened to be.
 
-`python -m results.tests.trials RUN... > FILE` made `one-version.json` of runs of one version, and `slow-server.json` of
-pairs of runs, of a sound server and of a slow one (`python -m infra planted`). An upgrade is two runs.
+`python -m results.tests.trials RUN... > FILE` made `one-version.json` from runs of one version, and `slow-server.json`
+from pairs of runs with a sound and a slow server (`python -m infra planted`). A run of an upgrade counts as two runs.
 """
 
 import json
@@ -62,7 +62,7 @@ def _trial(data: Mapping[str, Any], run: int, fault: str, seed: int, lanes: Sequ
 
 
 def measures(store: float | None, values: Mapping[str, float | None]) -> Any:
-    """Measures of a lane of which these numbers are read again, rates but for rounding."""
+    """Measures of a lane from which these numbers can be read again, rates up to rounding."""
 
     def phase(name: str, under: str = "") -> dict[str, Any]:
         acquire, rate = values[f"acquire p50{under}"], values[f"grants{under}"]
@@ -81,7 +81,7 @@ def measures(store: float | None, values: Mapping[str, float | None]) -> Any:
 
 
 def slower(trial: Trial, times: float, lock: str = "", only: str = "") -> Trial:
-    """The same trial, but a lock (or all of them) is so many times slower: in all its times and rates, or in one."""
+    """The same trial with one lock, or all, `times` times slower: in all times and rates, or in `only` one of them."""
 
     def changed(lane: LaneSummary) -> LaneSummary:
         if (lock and lane.lock != lock) or lane.measures is None:
@@ -107,8 +107,7 @@ def _condensed(runs: Sequence[Path]) -> dict[str, Any]:
             if stage and stage not in ALONE:
                 continue
             number = numbers.setdefault((run, stage), len(numbers))
-            # Another attempt has a seed of its own, and is made for what the first had not shown: its words count, and
-            # the first's times.
+            # A further attempt (another seed) is for what did not show: its verdicts count, with the first one's times.
             _, told = trials.setdefault((number, trial.about["column"]), (trial.about["seed"], {}))
             for lane in trial.lanes:
                 facts = lane.history.facts

@@ -34,7 +34,7 @@ ROLLED: Final[Mapping[str, list[dict[str, Any]]]] = {
 
 
 def cell(stage: str, word: Verdict, **given: Any) -> Cell:
-    """A judgement of one lane, in a stage whose test bit."""
+    """A judgement of one lane, in a stage in which all events happened that stress a promise."""
     fault = COLUMNS.get(stage, ("freeze-holder",))[0]
     given = {"fault": fault, "counters": OCCURRED, "trial": f"redis-{fault}-1-{stage}", "stage": stage, **given}
     return samples.cell(word, **{"property": "token-order", **given})
@@ -44,7 +44,7 @@ KEPT: Final = tuple(cell(stage, Verdict.UPHELD) for stage in ALONE)
 
 
 def told(stage: str, **given: object) -> UpgradeTrial:
-    """A trial in whose lanes everything happens that is to happen."""
+    """A trial of two lanes in which everything happens that a certificate needs: a fenced and an unfenced one."""
     lanes = (UpgradeLane("a", "fence-writes", "grant", 3), UpgradeLane("b", "unfenced", "grant"))
     fault = COLUMNS.get(stage, ("freeze-holder",))[0]
     made = UpgradeTrial(f"redis-{fault}-1-{stage}", "redis", fault, stage, {}, lanes)
@@ -61,14 +61,14 @@ def of(
 
 
 def whole(*cells: Cell, **given: Any) -> Certificate:
-    """Of an upgrade of which all was asked for, and all upheld that is not among `cells`."""
+    """The certificate of an upgrade with all stages asked for, in which all is upheld that is not among `cells`."""
     kept = [cell(stage, Verdict.UPHELD) for stage in STAGES]
     names = {(one.stage, one.property) for one in cells}
     return of(*cells, *(one for one in kept if (one.stage, one.property) not in names), parts=STAGES, **given)
 
 
 def record(stage: str, column: str, seed: int = 7, **about: Any) -> TrialRecord:
-    """A trial as it is stored, of two lanes, with what happened to servers in it."""
+    """A trial of two lanes, as a run stores it, with the steps that its servers took."""
     nodes = _node("trixie", "2", "128m") if stage == CANDIDATE else _node("bookworm", "1", "64m")
     about = {
         "stage": stage, "column": column, "attempt": 1, "rolled": ROLLED.get(column, []), "nodes": nodes,
@@ -94,7 +94,7 @@ def _replaced(lane: LaneRecord, stage: str) -> LaneRecord:
 
 
 def run(root: Path, *, parts: Iterable[str] | None = STAGES, **about: Any) -> Run:
-    """A lock that is the same on both, in every part that is asked for. parts: None: as before there were any."""
+    """A run whose lock behaves alike on both versions, in all `parts` asked for. None: a run from before parts."""
     stages = {BASELINE: {"redis": "7.0"}, CANDIDATE: {"redis": "8.0"}}
     asked = {"command": ["pytest", "suites/", "--lock", "redis"], "seed": 7, "profile": "default", "stages": stages}
     asked |= {"suite": "0.1.0 (abc)"} | ({} if parts is None else {"parts": list(parts)})

@@ -1,4 +1,4 @@
-"""Workers without servers: a keeper on a lock in memory, or processes on `suites.tests.standin`; what they recorded."""
+"""Workers without servers (a lock in memory, or processes on `suites.tests.standin`), and what they recorded."""
 
 import mmap
 import time
@@ -25,18 +25,17 @@ from suites.worker.process_spec import Process, Spec
 from suites.worker.worker import Worker
 
 TTL = 0.6  # seconds; a third of it is far longer than a busy machine makes a thread wait, as a rule
-LONG = 3600.0  # seconds; a TTL that is over in no test
-SOON = 120.0  # seconds within which anything awaited must come, on whatever machine
-ENDS = 1800.0  # seconds within which any process must end that a test waits for
+LONG = 3600.0  # seconds; a TTL that ends in no test
+SOON = 120.0  # seconds within which anything that a test awaits must come, on any machine
+ENDS = 1800.0  # seconds within which a process that a test waits for must end
 MS = 1_000_000
-MakeWorker = Callable[..., Worker]
-"""(workload, rounds, what to change in its spec) -> a worker after so many rounds: a fixture, `a_worker`."""
+MakeWorker = Callable[..., Worker]  # fixture `a_worker`: (workload, rounds, changes of the spec) → a worker after them
 MODULE = "suites.tests.standin"
 LANE = "standin/register/unfenced"
 
 
 class Fake:
-    """A lock in memory: everybody gets it; what a renewal answers is told by `answer`."""
+    """A lock in memory that everybody gets. A renewal calls `answer`, which may raise."""
 
     renewed = True
     fair = False
@@ -61,7 +60,7 @@ class Fake:
 
 
 class Believing(Fake):
-    """Learns by itself of the loss of its lock."""
+    """A client that reports its belief (`Believes`): `believes` is what it reports."""
 
     believes = True
 
@@ -70,7 +69,7 @@ class Believing(Fake):
 
 
 class Rich(Fake):
-    """A lock that can do everything; `fails` tells what the acquire of a key raises, or None for a timeout."""
+    """A lock that can do everything. `fails`: key → what its acquire raises, or None for a timeout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +108,7 @@ class Rich(Fake):
 
 
 class FakeSession(Fake):
-    """The same with a session, which `lose` ends; the next acquire opens another."""
+    """A `Fake` with a session. A refused keep-alive ends the session; the next acquire opens another."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,14 +133,14 @@ class FakeSession(Fake):
 
 
 class FakeStore:
-    """Keeps one list per key, unless told what to raise or to refuse; jobs in `claimed` have been claimed by others."""
+    """Keeps one list per key. `fails` and `refuses_writes` make calls fail; others claimed the jobs in `claimed`."""
 
     def __init__(self) -> None:
         self.lists: dict[str, tuple[int, ...]] = {}
         self.bases: list[int | None] = []
         self.claimed: set[int] = set()
         self.refuses_writes = False
-        self.fails: dict[str, StoreError] = {}  # of read, write and claim those that raise
+        self.fails: dict[str, StoreError] = {}  # "read", "write" or "claim" → what it raises
 
     def _may_fail(self, verb: str) -> None:
         if verb in self.fails:
@@ -181,7 +180,7 @@ Client = TypeVar("Client", bound=Fake)
 
 
 class Bench(Generic[Client]):
-    """A keeper at work, and what it recorded."""
+    """Lease renewal at work, and what it recorded."""
 
     def __init__(self, spec: Spec, client: Client) -> None:
         self.spec, self.client, self.begun = spec, client, now()
@@ -202,17 +201,17 @@ class Bench(Generic[Client]):
         return recorded(self.spec, *kinds)
 
     def await_rows(self, kind: F, count: int, *outcomes: Outcome) -> Any:
-        """The rows of a kind, once so many have one of these outcomes (or any, if none is named)."""
+        """The rows of a kind, once `count` of them have one of these outcomes (any outcome if none is named)."""
         await_(lambda: sum(row["outcome"] in (outcomes or tuple(Outcome)) for row in self.rows(kind)) >= count)
         return self.rows(kind)
 
     def count(self, kind: F, holding: Holding, *outcomes: Outcome) -> int:
-        """How many rows of a kind name the holding, with one of these outcomes."""
+        """How many rows of a kind are of this holding and have one of these outcomes (any outcome if none is named)."""
         mine = [row for row in self.rows(kind) if row["owner"] == holding.grant.owner]
         return len([row for row in mine if row["outcome"] in (outcomes or tuple(Outcome))])
 
     def silent(self, kind: F) -> int:
-        """How many rows of a kind there are, which become no more for a TTL: it is time for three renewals."""
+        """The number of rows of a kind, which must not grow for a TTL. That is time for three renewals."""
         before, deadline = len(self.rows(kind)), time.monotonic() + TTL
         while time.monotonic() < deadline:
             assert len(self.rows(kind)) == before
@@ -222,7 +221,7 @@ class Bench(Generic[Client]):
 
 @contextmanager
 def at_work(spec: Spec, client: Client, broken: type = NoneType) -> Iterator[Bench[Client]]:
-    """A keeper from its start to its end. broken: what of it may be raised by a thread of its own."""
+    """Lease renewal from its start to its end. broken: the type of the exception that one of its threads may raise."""
     bench = Bench(spec, client)
     bench.renewal.start()
     yield bench
@@ -279,7 +278,7 @@ def a_spec(folder: Path | str) -> Spec:
 
 
 def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> Worker:
-    """Its lock and its store are in memory; nothing of it runs by itself."""
+    """A worker whose lock and store are in memory. Its threads do not run until its `run` is called."""
     monkeypatch.setattr(registry, "load", lambda _: lock)
     monkeypatch.setattr(Store, "open", lambda *_, **__: FakeStore())
     recorder.create(spec.recording, 2000)

@@ -1,16 +1,16 @@
-"""Mutants of the project's own code, and which of them its tests catch, or: ``make mutate``.
+"""Mutants of the project's own code, and which of them its tests catch (``make mutate``).
 
 python -m suites.tests.code_mutants record             which test executes which line, and how long each test takes
-python -m suites.tests.code_mutants run                the stored mutants whose code still stands, each in the tests
-                                                       that execute its line, those that take least first
+python -m suites.tests.code_mutants run                the stored mutants whose code still exists, each in the tests
+                                                       that execute its line, the shortest first
 python -m suites.tests.code_mutants sample --seed 1    a new list of mutants, to be stored
 
-A mutant is one small change of one line. Each module outside tests gives as many as its share of the places that can be
-changed, and at least one. A mutant is caught when a test fails or does not end. `run` goes on where it was interrupted,
-and ends with 1 where a mutant survives that was caught before (`mutants.json` has those; ``--store`` writes it anew).
+A mutant is one small change of one line. Each module outside tests gives at least one mutant, and more in proportion to
+the places that can be changed in it. A mutant is caught when a test fails or does not end. `run` goes on where it was
+interrupted. It ends with 1 if a mutant survives that `mutants.json` says was caught; ``--store`` writes that file anew.
 
-A line that runs when its module is imported belongs to all tests that execute any line of the module, one that no test
-executes itself to the tests of the files that begin other processes.
+A line that runs at the import of its module belongs to all tests that execute any line of the module. A line that no
+test executes itself belongs to the tests in files that start other processes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from suites.tests.recorded_tests import PLUGIN, RECORDED, ROOMS, ROOT, Tests, re
 
 STORED: Final = Path(__file__).with_name("mutants.json")
 ANSWERS: Final = RECORDED / "answers.jsonl"
-SLACK: Final = 60.0  # seconds beyond three times the recorded ones after which tests count as not ending
+SLACK: Final = 60.0  # seconds; tests that exceed three times their recorded time by this much count as not ending
 
 COMPARED: Final = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "in": "not in", "is": "is not"}
 COMPARED_BACK: Final = {"not in": "in", "is not": "is"}
@@ -48,7 +48,7 @@ CALLED: Final = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One changed line. It is found again by its function, its line and what is changed in it, wherever those stand."""
+    """One changed line. Its function, its text and the change in it identify the mutant, wherever the line stands."""
 
     file: str
     function: str
@@ -56,13 +56,12 @@ class Mutant:
     column: int  # bytes into the stripped line
     before: str
     after: str
-    # The test that failed, "no end" where the tests did not end, "" where all passed, None: not tried yet.
-    caught: str | None = None
+    caught: str | None = None  # the test that failed; "no end": the tests did not end; "": all passed; None: not tried
     docker: bool = False  # whether only tests that need Docker execute the line
 
     @property
     def place(self) -> tuple[str, str, int, str, str]:
-        """What stays when lines are added above, or the file is renamed."""
+        """What identifies the mutant. It stays the same when lines are added above, or the file is renamed."""
         return self.function, self.line, self.column, self.before, self.after
 
     @property
@@ -89,7 +88,7 @@ class Module:
         return b"".join([*self.lines[:number], line, *self.lines[number + 1 :]])
 
     def _search(self, node: ast.AST, function: str) -> None:
-        """All changes below a node, but none of annotations, docstrings and assertions."""
+        """Collect all changes below a node, but none in annotations, docstrings and assertions."""
         for number, column, before, after in _changes(node, self.lines):
             line = self.lines[number - 1]
             indent = len(line) - len(line.lstrip())
@@ -154,7 +153,7 @@ def _changes(node: ast.AST, lines: Sequence[bytes]) -> Iterator[tuple[int, int, 
 
 
 def sample(seed: int, count: int, docker: int) -> list[Mutant]:
-    """That many mutants, of each module in proportion to what can be changed in it; few of them need Docker."""
+    """Draw `count` mutants, from modules in proportion to what can be changed in them. At most `docker` need Docker."""
     dice, tests = Random(seed), Tests()
     modules = [each for file in _files() if (each := Module(file)).mutants]
     whole = sum(len(each.mutants) for each in modules)
@@ -196,7 +195,7 @@ class Workspace:
         (folder / ".venv").symlink_to(sys.prefix)
 
     def failing(self, module: Module, mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
-        """The first of these tests that fails on the mutant, "no end" or ""."""
+        """The first of these tests that fails on the mutant; "no end" if they do not end, "" if all pass."""
         file = self.folder / module.file
         names, report = self.folder / ".tests", self.folder / ".failed"
         names.write_text("\n".join(tests))
@@ -224,13 +223,13 @@ class Workspace:
 
     @staticmethod
     def _forget(file: Path) -> None:
-        """Compiled files are told apart by second and size, which a mutant may share with what it was made of."""
+        """Remove compiled files. Python compares only their second and size, which mutant and original may share."""
         for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
             compiled.unlink()
 
 
 def run(mutants: Sequence[Mutant], processes: int) -> list[Mutant]:
-    """Try each that was not tried yet, and say how it ended as it goes. What is not found any more is left out."""
+    """Try each mutant that was not tried yet, and print how each ended. Mutants whose code is gone are left out."""
     tests, modules = Tests(), {file: Module(file) for file in _files()}
     standing = {each: place for each in mutants if (place := _standing(each, modules))}
     told = ANSWERS.read_text().splitlines() if ANSWERS.exists() else []

@@ -1,9 +1,9 @@
-"""Which bugs of the recorder and the checkers stored histories show: ``python -m suites.tests.judge_mutants [NAME]``.
+"""Which bugs in recorder and checkers show on stored histories: ``python -m suites.tests.judge_mutants [NAME]``.
 
-``judged``: with the bug a history is judged otherwise than it is stored; of the recorder, otherwise than what the one
-without a bug makes of the same operations. ``proof``: what a model says with the bug is rejected by the verifier of
-proofs, which has none. Tiny histories that are drawn, named by numbers, are judged after the stored ones. The status is
-1 where a bug does not show in all that it is to be found by.
+``judged``: with the bug, a history gets other verdicts than the stored ones; with a bug in the recorder, others than
+a recording of the same operations without it. ``proof``: the verifier of proofs, which has no bug, rejects what a model
+with the bug says. Tiny random histories, named by numbers, are judged after the stored ones. The exit status is 1 if a
+bug does not show in every way in which it must be found.
 """
 
 import argparse
@@ -29,14 +29,14 @@ from suites.tests.replayed import replayed
 from suites.worker.recorder import folder
 
 RUNS: Final = ("default", "nightly", "upgrade")
-EVERY: Final = 3  # one of so many stored histories is recorded anew, or has proofs verified
+EVERY: Final = 3  # one stored history in so many is recorded anew, or has its proofs verified
 DRAWN: Final = 1_000
 NOTHING: Final = Mutant("nothing", "", (), "", set_aside=False, where=())
 OF_LEASES: Final = ("lease", "fencing-tokens", "fenced-store")
 OF_OTHERS: Final = ("mutex", "rwlock", "semaphore", "reentrant-mutex", "fencing-tokens", "fenced-store")
 SECONDS: Final = 10.0
 WAYS: Final = ((True, SECONDS), (False, SECONDS), (False, 0.0))
-"""Whether a model's engine is asked, and for how many seconds: a search that has no time must not pretend to know."""
+"""(Whether a model's engine is asked, seconds that it gets.) A search without time must not pretend to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Shown:
 
 
 class Histories:
-    """Stored runs, by the names of their archives, and tiny histories; each is made when it is asked for."""
+    """Histories of stored runs (names of archives), and tiny random ones. Each is loaded or made when it is needed."""
 
     def __init__(self, runs: Sequence[str], place: Path) -> None:
         self._place = place
@@ -119,7 +119,7 @@ def _differences(name: str, was: Answers, now: Answers) -> Iterator[str]:
 
 
 def rejected(history: History, modules: AlteredModules, correct: AlteredModules) -> Iterator[str]:
-    """What the verifier of proofs, which has no bug, rejects of these modules' models and not of the correct ones'."""
+    """What the verifier of proofs, which has no bug, rejects from these modules' models, and not from correct ones."""
     for model in OF_OTHERS if history.facts.lease == "none" else OF_LEASES:
         for engine, seconds in WAYS if MODELS[model].certify is None else WAYS[:1]:
             wrong = _wrong(history, modules, model, seconds, engine=engine)

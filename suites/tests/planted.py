@@ -1,6 +1,6 @@
-"""Locks with one bug each: what the suite must find in its first trial (see `test_trial`), or must not tell on.
+"""Locks with one bug each, which the suite must find in its first trial (see `test_trial`), or must not tell on.
 
-Each is the Redis lock with the one thing changed that its docstring names, and promises what that one promises.
+Each is the Redis lock with one change, which its docstring names, and makes the same promises as the Redis lock.
 """
 
 import itertools
@@ -28,13 +28,13 @@ class Unchanged(RedisLock):
 
 
 class DeletesAnyones(RedisLock):
-    """Releases without a look at whose the key is."""
+    """A release deletes the key, whoever owns it."""
 
     RELEASE: ClassVar[str] = "redis.call('DEL', KEYS[1]) return 1"
 
 
 class LooksThenDeletes(RedisLock):
-    """Two requests where it must be one, with nothing between them: the lease may end there."""
+    """A release is two requests where it must be one, with nothing between them. The lease may end between them."""
 
     def release(self, grant: Grant) -> None:
         self._if_owner(_MINE, grant)
@@ -42,7 +42,7 @@ class LooksThenDeletes(RedisLock):
 
 
 class LooksThenTakes(RedisLock):
-    """Two requests where it must be one, and some work between them: somebody may get in between GET and SET."""
+    """An acquire is two requests where it must be one, with work in between. Others may get in between GET and SET."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         deadline = now() + int(timeout * 1e9)
@@ -56,7 +56,7 @@ class LooksThenTakes(RedisLock):
 
 
 class ClockToken(RedisLock):
-    """The token is the client's clock, up to a minute ahead, when it began to ask: no number of the server's."""
+    """The token is not a number of the server's, but the client's clock when it began to ask, up to a minute ahead."""
 
     def __init__(self, node: RedisNode, ttl: float) -> None:
         super().__init__(node, ttl)
@@ -75,7 +75,7 @@ class ConstantToken(RedisLock):
 
 
 class ShortTtl(RedisLock):
-    """The server is told a quarter of the TTL that the grant says."""
+    """The server gets a quarter of the TTL that the grant says."""
 
     def __init__(self, node: RedisNode, ttl: float) -> None:
         super().__init__(node, ttl / 4)
@@ -92,7 +92,7 @@ class RenewsAnyones(RedisLock):
 
 
 class NeverExpires(RedisLock):
-    """Has no TTL at the server: nobody frees what a dead holder held."""
+    """Has no TTL at the server, so nobody frees the lock of a dead holder."""
 
     ACQUIRE: ClassVar[str] = (
         "if redis.call('SET', KEYS[1], ARGV[1], 'NX') then return redis.call('INCR', KEYS[2]) end return 0"
@@ -108,7 +108,7 @@ class Breaks(RedisLock):
 
 
 class OneOwner(RedisLock):
-    """Calls all of its grants by the same number."""
+    """All of its grants have the same owner."""
 
     _held: Grant
 
@@ -127,7 +127,7 @@ class OneOwner(RedisLock):
 
 
 class Undeclared:
-    """Says nothing of itself but where it runs; no bug."""
+    """No bug. Declares only its backend and its shortest TTL."""
 
     backend: ClassVar[str] = "redis"
     min_ttl: ClassVar[float] = RedisLock.min_ttl
@@ -153,7 +153,7 @@ class Undeclared:
 
 
 class Leaky(RedisLock):
-    """Tells its password in its errors, as a client library might that quotes what it was given."""
+    """Tells its password in its errors, as a client library might do that quotes its arguments."""
 
     name: ClassVar[str] = "leaky"
     _told = ""
@@ -173,7 +173,7 @@ class Leaky(RedisLock):
 
 
 class BreaksLater(Leaky):
-    """In workers, not when it asks for admission."""
+    """Breaks in workers, but not when it asks for admission."""
 
     def release(self, grant: Grant) -> None:
         if not grant.name.startswith("admission"):

@@ -1,7 +1,7 @@
-"""Which test executes which line, and how long each takes: what `suites.tests.code_mutants record` records.
+"""Which test executes which line, and how long each test takes: what `suites.tests.code_mutants record` records.
 
-As a plugin of pytest it makes each test a context of its own for coverage.py, and keeps its time; where
-`suites.tests.code_mutants run` tries a mutant, it keeps the name of the test that failed.
+As a plugin of pytest, this module makes each test a context of its own for coverage.py, and stores its time. When
+`suites.tests.code_mutants run` tries a mutant, the plugin stores the name of the test that failed.
 """
 
 import json
@@ -22,7 +22,7 @@ ROOMS: Final = ("checkers", "infra", "results", "suites")
 RECORDED: Final = ROOT / ".mutants"  # what `record` and `run` leave: not committed
 DURATIONS: Final = RECORDED / "durations.json"
 LINES: Final = RECORDED / "lines"
-BUDGET: Final = 90.0  # seconds of tests, as recorded, that a mutant is given; the rest of a longer list is not run
+BUDGET: Final = 90.0  # seconds of tests, as recorded, that are run for a mutant; the rest of a longer list is not run
 _took: dict[str, tuple[float, bool, bool]] = {}
 _coverage: list[Coverage] = []
 _begun: set[str] = set()
@@ -43,9 +43,9 @@ class Tests:
         self._lines: dict[str, dict[int, set[str]]] = {}
 
     def of(self, file: str, number: int) -> list[str]:
-        """The tests that execute a line of a file, those that take least first, those that need Docker last.
+        """The tests that execute a line of a file: the shortest first, those that need Docker last.
 
-        What no test executes itself is executed by the processes that some begin.
+        A line that no test executes itself is taken for one of the processes that tests start.
         """
         if file not in self._lines:
             contexts = self._data.contexts_by_lineno(str(ROOT / file))
@@ -55,7 +55,7 @@ class Tests:
         return sorted(tests & self.seconds.keys(), key=lambda test: (test in self.docker, self.seconds[test], test))
 
     def chosen(self, tests: Sequence[str], *, docker: bool) -> tuple[list[str], float]:
-        """As many as the budget allows, at least one, and their seconds. docker: whether such may be among them."""
+        """As many tests as the budget allows, at least one, and their seconds. docker: whether they may need Docker."""
         result: list[str] = []
         total = 0.0
         for test in tests:

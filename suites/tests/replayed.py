@@ -1,4 +1,4 @@
-"""Stored operations recorded anew by the recorder, at the times that they tell: what a bug in it makes of them."""
+"""Stored operations, recorded anew at their own times, by a recorder that may have a planted bug."""
 
 import os
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from suites.lock import Grant, Indeterminate, Refused
 from suites.mutants.catalogue import AlteredModules
 from suites.worker.process_spec import Process
 
-NOTED_LATER = (F.SESSION_OPEN, F.STALL)  # what is noted when it is over, with the time at which it began
+NOTED_LATER = (F.SESSION_OPEN, F.STALL)  # recorded when they are over, with the time at which they began
 OF_A_GRANT = (F.RENEW, F.RELEASE)
 
 
 def replayed(history: History, modules: AlteredModules, folder: Path) -> History:
-    """The same history from new recordings by these modules, one for each worker. folder: an empty one."""
+    """The same history from new recordings by these modules, one for each worker. folder: an empty folder."""
     recorder, renewal = (modules.module(f"suites.worker.{name}") for name in ("recorder", "lease_renewal"))
     rows = np.zeros(len(history), DTYPE)
     for name, _ in FIELDS:
@@ -56,7 +56,7 @@ def replayed(history: History, modules: AlteredModules, folder: Path) -> History
 
 
 class _Operation:
-    """One operation, as a worker records it. row: what is to be recorded."""
+    """One operation, as a worker records it. row: the row to record."""
 
     def __init__(self, recorder: Any, renewal: ModuleType, row: dict[str, int], error: str) -> None:
         self._recorder, self._renewal, self._row, self._error = recorder, renewal, row, error
@@ -75,7 +75,7 @@ class _Operation:
             self._at = holding.invoke(recorder, f, self._process, since)
         else:
             told = {name: row[name] for name in ("owner", "session", "flags")} | {"token": token, "since": since}
-            if f in ACQUIRES:  # what it is told when it is granted is not known yet
+            if f in ACQUIRES:  # what the grant says is not known yet
                 told |= {"session": 0, "ttl": 0 if row["outcome"] == Outcome.OK else row["ttl"]}
                 told |= {} if row["flags"] & NESTED else {"owner": 0, "token": None}
             elif f is not F.READ:
@@ -103,7 +103,7 @@ class _Operation:
             recorder.ok(at, row["value"] if f is F.READ else None)
 
     def _answer(self) -> None:
-        """What the client makes of the answer to its request."""
+        """Raise what the client raises on the answer to its request."""
         if self._row["outcome"] == Outcome.FAIL:
             raise Refused(Reason(self._row["reason"]))
         if self._row["outcome"] == Outcome.INFO:

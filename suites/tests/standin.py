@@ -1,6 +1,6 @@
-"""A lock and a store without servers, for tests of what drives workers: everybody gets the lock, and writes succeed.
+"""A lock and a store without servers, to test what drives workers: everybody gets the lock, and every write succeeds.
 
-To be loaded by the fork server before it forks, which then gives its workers this store.
+The fork server must load this module before it forks. Its workers then use this store.
 """
 
 import time
@@ -34,7 +34,7 @@ class Free:
 
 
 class Lasting(Free):
-    """Nobody loses it while the machine stalls."""
+    """A lock that nobody loses while the machine stalls."""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         grant = super().acquire(name, timeout)
@@ -42,7 +42,7 @@ class Lasting(Free):
 
 
 class Losable(Lasting):
-    """It is lost once there is a file at the place of its server."""
+    """A lock that is lost once there is a file at its endpoint, which is a path."""
 
     def __init__(self, ttl: float, losing: Path) -> None:
         super().__init__(ttl)

@@ -1,4 +1,4 @@
-"""Commands: `fencepost` has those of all rooms, in a wheel too; help is no failure; `repeat`, on a small project."""
+"""`fencepost` has the commands of all rooms, in a wheel too. Help is no failure. `repeat` works on a small project."""
 
 import importlib
 import inspect
@@ -50,7 +50,7 @@ LATE = {name: command for name, command in leaves(fencepost) if isinstance(comma
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_what_is_loaded_late_exists_and_takes_what_its_options_give(name: str) -> None:
+def test_a_command_that_is_loaded_late_exists_and_takes_its_options(name: str) -> None:
     command = LATE[name]
     assert isinstance(command.callback, partial)
     where, *given = command.callback.args
@@ -58,7 +58,7 @@ def test_what_is_loaded_late_exists_and_takes_what_its_options_give(name: str) -
     room = command.callback.func.__module__.partition(".")[0]
     called = getattr(importlib.import_module(f"{PACKAGES[room]}.{module}"), function or "main")
     options = {str(param.name): None for param in command.params}
-    if given:  # of a night
+    if given:  # a command of `nightly`
         night = inspect.signature(nightly._night).parameters
         assert set(night) <= set(options)
         own: Callable[..., object] = getattr(nightly, "_concluded" if given == ["conclude"] else f"_{given[0]}")
@@ -66,7 +66,7 @@ def test_what_is_loaded_late_exists_and_takes_what_its_options_give(name: str) -
     inspect.signature(called).bind(**options)
 
 
-def test_all_of_the_rooms_is_there_with_help_and_a_close_word_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fencepost_has_every_command_with_help_and_suggests_a_close_word(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"certify", "upgrade", "check", "doctor", "up", "cut", "results list", "lock new", "suites nightly run"} <= {
         name for name, _ in leaves(fencepost)
     }
@@ -79,7 +79,7 @@ def test_all_of_the_rooms_is_there_with_help_and_a_close_word_suggested(capsys: 
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_told_how_to_complete(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shell_gets_a_completion_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     assert f"{COMPLETE}={shell}_complete" in capsys.readouterr().out
     offered = ShellComplete(fencepost, {}, "fencepost", COMPLETE).get_completions(["results"], "s")
@@ -118,8 +118,8 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert capsys.readouterr().err.startswith("fencepost: docker is missing; with all that runs locks: pip install")
 
 
-def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
-    """Installed beside the packages of this environment; nothing of the checkout is in reach."""
+def test_an_installed_wheel_works_without_the_checkout(tmp_path: Path) -> None:
+    """The wheel is installed beside the packages of this environment. Nothing of the checkout is in reach."""
 
     def run(*command: object, status: int = 0) -> str:
         words, env = [*map(str, command)], {**os.environ, "PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
@@ -153,7 +153,7 @@ def test_a_wheel_has_all_of_it(tmp_path: Path) -> None:
 
 
 def called(room: str, *before: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
-    """Asked for help. before: words of the shell that starts it."""
+    """Ask a room for help. before: words of the shell that starts it."""
     command = [*before, sys.executable, "-m", room, "--help"]
     environment = {**os.environ, "PYTHONUNBUFFERED": ""}
     return subprocess.run(
@@ -162,7 +162,7 @@ def called(room: str, *before: str, stdout: int = subprocess.PIPE) -> subprocess
 
 
 @pytest.mark.parametrize(("room", "status"), [("suites", 2), ("infra", 1), ("checkers", 2), ("results", 2)])
-def test_help_is_told_and_a_reader_who_has_gone_is_no_traceback(room: str, status: int) -> None:
+def test_help_is_printed_and_a_closed_pipe_makes_no_traceback(room: str, status: int) -> None:
     told = called(room)
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith(f"Usage: python -m {room} ")
@@ -180,7 +180,7 @@ def test_an_output_that_was_closed_is_no_failure(room: str) -> None:
 
 
 @pytest.mark.parametrize("main", [infra, suites], ids=["infra", "suites"])
-def test_a_short_option_for_help_and_no_other(main: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_h_shows_help_and_bad_options_are_refused(main: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-h"]) == 0
     capsys.readouterr()
     assert main(["--halp"]) == 2
@@ -197,7 +197,7 @@ def test_a_command_that_is_interrupted_says_so_and_nothing_else(capsys: pytest.C
 
 @pytest.fixture
 def commit(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The only one of a project, in which the third run of `make certify` is red."""
+    """The only commit of a project, in which the third run of `make certify` is red."""
     (tmp_path / "results").mkdir()
     (tmp_path / "Makefile").write_text(MAKEFILE)
     monkeypatch.setattr(repeat, "ROOT", tmp_path)
@@ -209,7 +209,7 @@ def commit(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch
     return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=tmp_path, text=True).strip()
 
 
-def test_it_goes_on_where_it_stopped_and_ends_at_a_red_run(commit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeat_goes_on_where_it_stopped_and_ends_at_a_red_run(commit: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert repeat.main("certify", 2) == 0
     runs = [(run.seed, run.busy, run.status, run.trials, run.judged) for run in repeat.noted()]
     assert runs == [(1, os.cpu_count(), 0, 2, 10), (2, 0, 0, 2, 10)]

@@ -1,4 +1,4 @@
-"""The keeper renews in time, notices a loss when it is due and who did not run; a gate catches holders."""
+"""Lease renewal renews in time, and notices losses when they are due, and stalls. A gate catches holders."""
 
 import shutil
 import threading
@@ -17,21 +17,21 @@ from suites.worker import gates, recorder, wall_clock
 from suites.worker.lease_renewal import RunDelays
 from suites.worker.process_spec import Spec
 
-MOST = 2  # renewals that are refused: one that was due while the first was under way is sent all the same
+MOST = 2  # refused renewals: one that was due while the first was under way is sent all the same
 
 
 class TestRenewal:
-    def test_every_third_of_the_ttl_for_as_long_as_it_holds(self, bench: Bench[Fake]) -> None:
+    def test_a_lock_is_renewed_every_third_of_its_ttl_while_it_is_held(self, bench: Bench[Fake]) -> None:
         holding = bench.hold()
         rows = bench.await_rows(F.RENEW, 4, Outcome.OK)[:4]
-        # At fixed times from the start: how late is the machine's affair, but never earlier, and not one in between.
+        # Renewals come at fixed times from the start: a slow machine may be late, but none is early, or in between.
         assert [row["inv"] - bench.begun >= (n + 1) * TTL / 3 * 1e9 for n, row in enumerate(rows)] == [True] * 4
         assert set(rows["owner"]) == {holding.grant.owner}
         assert set(rows["token"]) == {holding.grant.token}
         await_(lambda: gates.rounds(bench.page, Gate.IN_RENEWAL) >= 4)
         assert gates.rounds(bench.page, Gate.AFTER_ACQUIRE) == 0
 
-    def test_an_acknowledged_one_prolongs_the_belief_from_its_request(self, bench: Bench[Fake]) -> None:
+    def test_an_acknowledged_renewal_prolongs_the_belief_from_its_request(self, bench: Bench[Fake]) -> None:
         holding = bench.hold()
         first = holding.expires
         (row, *_) = bench.await_rows(F.RENEW, 1, Outcome.OK)
@@ -40,7 +40,7 @@ class TestRenewal:
         assert row["inv"] + believed <= (expires := holding.expires)
         assert expires - believed in bench.rows(F.RENEW)["inv"].tolist()
 
-    def test_an_unknown_one_prolongs_nothing_and_ends_the_process_number(self, bench: Bench[Fake]) -> None:
+    def test_a_renewal_without_an_answer_prolongs_nothing_and_ends_the_process_number(self, bench: Bench[Fake]) -> None:
         bench.client.answer = raising(Indeterminate("no answer"))
         holding = bench.hold()
         rows = bench.await_rows(F.RENEW, 2, Outcome.INFO)[:2]
@@ -62,7 +62,7 @@ class TestRenewal:
         assert bench.count(F.RENEW, holding) <= MOST, "what is lost is not renewed any more"
 
     def test_a_renewal_due_before_the_loss_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
-        """As by a client that was frozen: its timer fires when it is thawed, whatever has happened meanwhile."""
+        """A frozen client does the same: its timer fires when it is thawed, whatever has happened meanwhile."""
         thawed = threading.Event()
         bench.client.answer = lambda: thawed.wait(SOON)
         first = bench.hold()
@@ -93,7 +93,7 @@ class TestRenewal:
 
 
 class TestSeveralAtOnce:
-    def test_each_is_renewed(self, bench: Bench[Fake]) -> None:
+    def test_each_of_several_holdings_is_renewed(self, bench: Bench[Fake]) -> None:
         holdings = [bench.hold(), bench.hold(flags=SHARED)]
         await_(lambda: (bench.rows(F.RENEW)["flags"] == SHARED).sum() >= 2)
         rows = bench.rows(F.RENEW)
@@ -118,7 +118,7 @@ class TestSeveralAtOnce:
         assert bench.count(F.RENEW, first, Outcome.FAIL) <= MOST
         assert bench.renewal.believes(second)
 
-    def test_each_is_lost_when_it_is_due_and_none_is_renewed_by_who_does_not_renew(self, bench: Bench[Fake]) -> None:
+    def test_without_renewal_each_holding_is_lost_when_its_lease_ends(self, bench: Bench[Fake]) -> None:
         bench.client.renewed = False
         long, short = bench.hold(ttl=2 * TTL), bench.hold(ttl=TTL)
         rows = bench.await_rows(F.LOST, 2)
@@ -126,7 +126,7 @@ class TestSeveralAtOnce:
         assert due == {each.grant.owner: each.grant.expires for each in (short, long)}
         assert bench.rows(F.RENEW).size == 0
 
-    def test_what_was_let_go_while_another_was_renewed_is_neither_renewed_nor_lost(self, bench: Bench[Fake]) -> None:
+    def test_a_holding_let_go_while_another_is_renewed_is_neither_renewed_nor_lost(self, bench: Bench[Fake]) -> None:
         def answer() -> None:
             for other in bench.renewal.held[1:]:
                 bench.renewal.let_go(other, bench.main)
@@ -150,7 +150,7 @@ class TestSeveralAtOnce:
 
 
 class TestLoss:
-    def test_it_is_due_at_the_expiry_noticed_no_earlier_and_noted_once(self, bench: Bench[Fake]) -> None:
+    def test_a_loss_is_due_at_the_expiry_and_noticed_no_earlier_and_recorded_once(self, bench: Bench[Fake]) -> None:
         over = threading.Event()
         bench.client.answer = lambda: over.wait(SOON)  # no answer to a renewal until the test is over
         holding = bench.hold(ttl=TTL)
@@ -166,8 +166,8 @@ class TestLoss:
         over.set()
 
     def test_the_main_thread_notices_before_it_releases(self, spec: Spec) -> None:
-        """Thawed after its lease was over, the main thread may be first."""
-        bench = Bench(spec, Fake())  # no keeper's thread runs
+        """If a worker is thawed after its lease was over, the main thread may be the first to notice."""
+        bench = Bench(spec, Fake())  # no thread of lease renewal runs
         holding = bench.hold(ttl=0.02)
         await_(lambda: now() > holding.expires)
         bench.renewal.let_go(holding, bench.main)
@@ -175,7 +175,7 @@ class TestLoss:
         assert (lost["process"], lost["sent"]) == (bench.main.number, holding.expires)
         assert bench.renewal.held == ()
 
-    def test_a_client_that_learns_of_it_by_itself_is_believed_and_was_sure_when_it_asked(self, spec: Spec) -> None:
+    def test_a_loss_that_the_client_reports_is_recorded_with_its_last_moment_of_belief(self, spec: Spec) -> None:
         client = Believing()
         with at_work(spec, client) as bench:
             holding = bench.hold()
@@ -191,7 +191,7 @@ class TestLoss:
 
 
 class TestSession:
-    def test_a_session_is_kept_alive_held_or_not_and_nothing_without_one(self, in_session: Bench[FakeSession]) -> None:
+    def test_a_session_without_a_holding_is_kept_alive_until_it_is_gone(self, in_session: Bench[FakeSession]) -> None:
         in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)
         in_session.client.answer = raising(Refused(Reason.NOT_OWNER))
         in_session.await_rows(F.KEEP_ALIVE, 1, Outcome.FAIL)
@@ -205,7 +205,7 @@ class TestSession:
 
     @pytest.mark.parametrize("session", [72, 0])
     def test_a_keep_alive_across_two_sessions_is_unknown(self, in_session: Bench[FakeSession], session: int) -> None:
-        """Before it is sent the main thread gives the session up, and opens another, which it may give up as well."""
+        """Before the request is sent, the main thread gives the session up, and opens another, or none (0)."""
 
         def answer() -> None:
             if in_session.renewal.held:
@@ -221,7 +221,7 @@ class TestSession:
         (other, *_) = in_session.await_rows(F.KEEP_ALIVE, len(rows) + 1)[len(rows) :]
         assert (other["session"], other["process"]) == (72, row["process"] + in_session.spec.step)
 
-    def test_each_is_recorded_once(self, in_session: Bench[FakeSession]) -> None:
+    def test_each_session_is_recorded_once(self, in_session: Bench[FakeSession]) -> None:
         client = in_session.client
         for session, opened in [(71, 1)] * 3 + [(0, 1)] + [(73, 12345)] * 3:
             client.session, client.opened = session, opened
@@ -237,7 +237,7 @@ class TestTheGate:
     def test_a_renewal_that_hangs_is_sent_when_it_is_thawed_and_one_that_dies_begins_anew(
         self, bench: Bench[Fake], action: Action, later: float
     ) -> None:
-        """Not with what was due long ago, but a third of a TTL later."""
+        """A renewal that begins anew sends nothing that was due before: its first request waits a third of a TTL."""
         gates.arm(bench.page, Gate.IN_RENEWAL, action, alive)
         holding = bench.hold()
         caught = held(bench.page, Gate.IN_RENEWAL)
@@ -246,7 +246,7 @@ class TestTheGate:
         before = bench.silent(F.RENEW)
         thawed = now()
         gates.thaw(bench.page, Gate.IN_RENEWAL)
-        gates.arm(bench.page, Gate.IN_RENEWAL, Action.CALL, alive)  # does not wait for one that has gone
+        gates.arm(bench.page, Gate.IN_RENEWAL, Action.CALL, alive)  # does not wait for a thread that has gone
         gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
         first = bench.await_rows(F.RENEW, before + 1)[before]
         assert first["owner"] == caught.owner
@@ -254,7 +254,7 @@ class TestTheGate:
         bench.await_rows(F.RENEW, before + 2)
 
     def test_a_hung_renewal_that_is_thawed_too_late_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
-        """The lease has ended and the client has noticed: the server must cope."""
+        """The lease has ended and the client has noticed it. The server must cope with the renewal."""
         gates.arm(bench.page, Gate.IN_RENEWAL, Action.STALL, alive)
         holding = bench.hold()
         held(bench.page, Gate.IN_RENEWAL)
@@ -267,7 +267,7 @@ class TestTheGate:
         assert late["owner"] == holding.grant.owner
         assert late["inv"] >= lost["ret"]
 
-    def test_who_waits_in_a_session_is_caught_at_a_gate_of_its_own(self, in_session: Bench[FakeSession]) -> None:
+    def test_a_client_waiting_in_a_session_is_caught_at_a_gate_of_its_own(self, in_session: Bench[FakeSession]) -> None:
         gates.arm(in_session.page, Gate.WHILE_WAITING, Action.STALL, alive)
         in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)
         assert gates.caught(in_session.page, Gate.WHILE_WAITING) is None
@@ -279,9 +279,9 @@ class TestTheGate:
         gates.thaw(in_session.page, Gate.WHILE_WAITING)
         assert in_session.await_rows(F.KEEP_ALIVE, before + 1)[before]["inv"] >= thawed
 
-    def test_who_holds_nothing_or_in_another_session_or_lost_it_passes(self, in_session: Bench[FakeSession]) -> None:
+    def test_the_renewal_gate_catches_only_holders_in_their_session(self, in_session: Bench[FakeSession]) -> None:
         def nobody_is_caught() -> None:
-            """In a round that began after now."""
+            """The gate catches nobody in a round that began after this call."""
             in_session.await_rows(F.KEEP_ALIVE, len(in_session.rows(F.KEEP_ALIVE)) + 2)
             assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
 
@@ -290,7 +290,7 @@ class TestTheGate:
         gates.disarm(in_session.page, Gate.IN_RENEWAL, alive)
         old = in_session.hold()
         in_session.client.session = 72
-        nobody_is_caught()  # nobody is in a round that began in the other session
+        nobody_is_caught()  # now no round is under way that began in the other session
         gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
         nobody_is_caught()
         in_session.renewal.lose(old, in_session.main)
@@ -300,8 +300,8 @@ class TestTheGate:
         gates.thaw(in_session.page, Gate.IN_RENEWAL)
 
 
-def test_it_tells_when_it_did_not_run(spec: Spec) -> None:
-    """Whatever keeps it from running is recorded from its last sign of life to the next."""
+def test_the_sentinel_records_when_it_did_not_run(spec: Spec) -> None:
+    """Whatever keeps the thread from running is recorded from its last sign of life to the next."""
 
     class Slow(Fake):
         began = ended = 0
@@ -322,12 +322,12 @@ def test_it_tells_when_it_did_not_run(spec: Spec) -> None:
 
 
 class TestTheSentinel:
-    def test_it_notes_who_waited_long_for_a_cpu(self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch) -> None:
-        waits = [int(60e9)]  # for far longer than it takes until it looks
+    def test_a_long_wait_for_a_cpu_is_recorded(self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch) -> None:
+        waits = [int(60e9)]  # ns; far longer than the sentinel takes until its next look
         monkeypatch.setattr(RunDelays, "longest", lambda _: waits.pop() if waits else 0)
         await_(lambda: any(row["ret"] - row["inv"] >= 60e9 for row in bench.rows(F.STALL)))
 
-    def test_it_notes_a_stall_that_lasts_until_the_worker_ends(self, bench: Bench[Fake]) -> None:
+    def test_the_sentinel_records_a_stall_that_lasts_until_the_worker_ends(self, bench: Bench[Fake]) -> None:
         changed = bench.renewal._changed
         stalled, wait = threading.Event(), changed.wait
 
@@ -344,7 +344,7 @@ class TestTheSentinel:
             bench.renewal.close()
         assert len(bench.rows(F.STALL)) > before
 
-    def test_it_does_not_wait_for_a_client_that_hangs(self, in_session: Bench[FakeSession]) -> None:
+    def test_the_sentinel_does_not_wait_for_a_client_that_hangs(self, in_session: Bench[FakeSession]) -> None:
         hangs = threading.Event()
         in_session.client.answer = lambda: hangs.wait(SOON)
         in_session.await_rows(F.KEEP_ALIVE, 1)
@@ -355,10 +355,10 @@ class TestTheSentinel:
         hangs.set()
 
     @pytest.mark.parametrize(("waited", "noted"), [(1_200 * MS, True), (400 * MS, False)])
-    def test_it_notes_who_waited_long_for_a_cpu_just_before_the_end(
+    def test_the_sentinel_records_a_long_wait_for_a_cpu_just_before_the_end(
         self, bench: Bench[Fake], monkeypatch: pytest.MonkeyPatch, waited: int, noted: bool
     ) -> None:
-        """What was just looked after cannot have waited for so long since then, but its wait has ended since then."""
+        """A wait counts when it ends. One that ends just after a look may be longer than the time since that look."""
         monkeypatch.setattr("suites.worker.lease_renewal.STALLED", SOON)  # nothing else is noted
         before = len(bench.rows(F.STALL))
         monkeypatch.setattr(RunDelays, "longest", lambda _: waited if bench.renewal._closing.is_set() else 0)
@@ -378,7 +378,7 @@ class TestTheSentinel:
         assert time.time() - real == pytest.approx(0, abs=SOON)
 
 
-def test_how_long_threads_waited_is_told_since_the_last_look(tmp_path: Path) -> None:
+def test_run_delays_count_how_long_threads_waited_since_the_last_look(tmp_path: Path) -> None:
     def told(**waited: int) -> None:
         for thread in tmp_path.iterdir():
             shutil.rmtree(thread)

@@ -1,4 +1,4 @@
-"""The load that the user sets, of lanes and of their workers; how often a run is repeated; what a machine carries."""
+"""The load that a user sets for lanes and workers, how often a run is repeated, and what a machine carries."""
 
 import functools
 import os
@@ -50,7 +50,7 @@ def lane(name: str, load: Load) -> Lane:
     ("one more than permits", "redis-semaphore/work/unfenced", Load(workers=2), 3, 1, 0.6),
     ("its own TTL", "ttl-too-short/set/unfenced", Load(ttl=30.0), 3, 1, 0.2),
 )
-def test_the_load_of_a_lane(name: str, load: Load, workers: int, keys: int, ttl: float) -> None:
+def test_a_lane_fits_workers_keys_and_ttl_to_a_load(name: str, load: Load, workers: int, keys: int, ttl: float) -> None:
     made = lane(name, load)
     assert (made.workers, made.keys, made.ttl) == (workers, keys, ttl)
 
@@ -87,19 +87,19 @@ def test_recovery_takes_as_much_longer_as_leases_last(name: str, later: float) -
     ("no workload", "--workload=nope", "unknown workload 'nope'; there are: register, set,"),
     ("a short TTL", "--ttl=0.5", "--ttl 0.5: redis needs 0.6 s or more (--lock)"),
 )
-def test_what_cannot_be_is_refused_in_a_line(option: str, says: str) -> None:
+def test_an_impossible_load_is_refused_in_one_line(option: str, says: str) -> None:
     done = collected(option)
     assert (done.returncode, done.stdout) == (4, "")
     assert says in done.stderr
 
 
-def test_a_workload_is_tried_where_the_lock_does_not_declare_it_unless_it_cannot_be() -> None:
+def test_a_named_workload_is_tried_undeclared_unless_the_lock_cannot_run_it() -> None:
     selection = asked(lock=["redis"], workload=["transfer"], faults=["none"])
     assert [lane.name for lane in selection.lanes] == ["redis/transfer/unfenced"]
     assert "no workload share" in refused(lock=["redis"], workload=["share"])
 
 
-def test_it_is_stored_with_the_trial_and_counted_in_what_it_takes() -> None:
+def test_the_load_is_stored_with_the_trial_and_counted_in_its_expected_time() -> None:
     given: dict[str, Any] = {"lock": ["redis"], "workload": ["set"], "faults": ["none"]}
     plain, loaded = asked(**given), asked(**given, workers=5, ttl=30.0, duration=600.0)
     trials = [first_trial(each, "redis", "none", "", 1, each.lanes) for each in (plain, loaded)]
@@ -110,7 +110,7 @@ def test_it_is_stored_with_the_trial_and_counted_in_what_it_takes() -> None:
     assert expected(trials[0].plan_to_run(), 0.6, 1, 100.0) > 100
 
 
-def test_of_many_keys_one_stays_contended(tmp_path: Path) -> None:
+def test_one_of_many_keys_stays_contended(tmp_path: Path) -> None:
     many = [replace(spec, keys=tuple(map(str, range(500))), pace=0.0) for spec in specs(str(tmp_path), "Free")]
     rows, _ = _worked(many, 300)
     keys = Counter(rows["key"][rows["f"] == F.ACQUIRE].tolist())
@@ -121,7 +121,7 @@ def test_of_many_keys_one_stays_contended(tmp_path: Path) -> None:
 def test_an_open_loop_begins_rounds_at_its_rate(tmp_path: Path) -> None:
     rows, go = _worked([replace(spec, pace=0.0, rate=40.0) for spec in specs(str(tmp_path), "Free")], 100)
     begun = rows["inv"][rows["f"] == F.ACQUIRE]
-    seconds = (begun.max() - go) / 1e9  # who was late catches up
+    seconds = (begun.max() - go) / 1e9  # a worker that was late catches up
     assert len(begun) / seconds < 2 * 3 * 40.0, "three workers, each forty times a second, and the chance of more"
 
 
@@ -145,7 +145,7 @@ def test_runs_follow_one_another_with_the_next_seed(
     assert ran == [["suites/", "--lock", "redis", "-q", "--seed", str(seed)] for seed in seeds]
 
 
-def test_pytest_runs_them_and_one_run_is_not_repeated() -> None:
+def test_pytest_repeats_a_run_only_if_several_runs_are_asked_for() -> None:
     for resume, count, until_failed in ((None, None, False), (None, 1, False), ("last", 3, True)):
         assert not rounds.several(Namespace(resume=resume, count=count, until_failed=until_failed))
     with patch.object(rounds, "run_pytest", return_value=0) as run:
@@ -154,7 +154,7 @@ def test_pytest_runs_them_and_one_run_is_not_repeated() -> None:
 
 
 def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
-    """What workers recorded until each had asked so often, and when (ns) they were about to begin."""
+    """What workers recorded until each had asked more than `least` times, and when (ns) they were about to begin."""
     with closing(ForkServer([f"{MODULE}:Free"])) as server:
         handles, go = started(server, given), now()
 
@@ -165,7 +165,7 @@ def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
         return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles]), go
 
 
-def test_the_first_three_of_several_locks_have_names_that_collide_whatever_they_begin_with() -> None:
+def test_the_names_of_the_first_three_of_several_locks_collide_in_common_hashes() -> None:
     def java(name: str) -> int:
         return functools.reduce(lambda code, letter: (31 * code + ord(letter)) & 0xFFFFFFFF, name, 0)
 
@@ -181,7 +181,7 @@ def test_the_first_three_of_several_locks_have_names_that_collide_whatever_they_
     ("cores", "processes", "workers"),
     [(2, None, 60), (2, 1, 60), (2, 2, 30), (4, 2, 60), (16, 2, 60), (1, 1, 30), (None, 1, 60)],
 )
-def test_as_many_as_the_cores_carry(
+def test_a_trial_has_as_many_workers_at_full_pace_as_the_cores_carry(
     monkeypatch: pytest.MonkeyPatch, cores: int | None, processes: int | None, workers: int
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
@@ -192,8 +192,8 @@ def test_as_many_as_the_cores_carry(
 
 
 @pytest.mark.parametrize(("ran", "share"), [(1.0, 0.5), (0.5, 0.25), (0.01, 0.125)])
-def test_a_cores_share_is_what_passed_while_it_ran(ran: float, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a core of half the speed, by a clock that advances with every message. ran: of the time that passed."""
+def test_the_share_of_a_core_counts_speed_and_time(ran: float, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core has half the speed; the clock advances with every message. ran: share of the time in which it ran."""
     moments = [2 * passed / launch.MESSAGES / ran for passed in range(2 * int(launch.PROBE * launch.MESSAGES))]
     wall = Mock(side_effect=moments)
     monkeypatch.setattr(time, "perf_counter", wall)

@@ -1,4 +1,4 @@
-"""Locks without their servers: those that need none, Redlock's votes, etcd's leases; and what no lock may return."""
+"""Locks without their servers: locks that need none, Redlock's votes, etcd's leases, and what no lock may return."""
 
 import json
 import math
@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestLockFile:
-    def test_one_at_a_time_and_what_is_gone_cannot_be_released(self, folder: Path) -> None:
+    def test_one_client_at_a_time_holds_and_a_missing_lock_file_cannot_be_released(self, folder: Path) -> None:
         one, other = lockfile.LockFile.open((), 0.6), lockfile.LockFile.open((), 0.6)
         grant = granted(one.acquire("a/b", 1.0))
         assert len(list(folder.iterdir())) == 1
@@ -77,7 +77,7 @@ def test_without_a_lock_everybody_is_let_in() -> None:
     *((str(it), *it, "in doubt") for it in ((1, 4, 0), (2, 3, 0), (2, 1, 0), (2, 0, 3), (0, 2, 3), (1, 1, 1))),
 )
 def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknown: int, outcome: object) -> None:
-    """Nodes without a vote were not asked. Given up in part it is in doubt: some may have kept others out until now."""
+    """Nodes without a vote were not asked. A release by a minority is in doubt: it may have kept others out so far."""
     ends = (0, yes, yes + no, yes + no + unknown, 5)
     nodes = [frozenset(range(first, end)) for first, end in pairwise(ends)]
     votes = Votes(yes=nodes[0], no=nodes[1], unknown=nodes[2], unasked=nodes[3], why="")
@@ -94,7 +94,7 @@ def test_a_release_is_what_the_votes_of_five_nodes_say(yes: int, no: int, unknow
 
 
 def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
-    """As a renewal does that is still under way when the worker ends."""
+    """A renewal that is still under way when the worker ends does so."""
     node = RedisNode("127.0.0.1:1", 0.1)
     node._idle = Mock(**{"pop.side_effect": IndexError})  # not empty just before the other thread took the last one
     node.close()
@@ -116,7 +116,7 @@ def complaint(returned: object) -> str:
 
 
 @pytest.mark.parametrize("returned", [True, False, 0, "k", object(), ("k", 1), Grant, "line\nbreak", "x" * 1000])
-def test_what_is_no_grant_at_all(returned: object) -> None:
+def test_a_value_that_is_no_grant_is_rejected(returned: object) -> None:
     assert "a suites.lock.Grant, or None, is needed" in complaint(returned)
 
 
@@ -139,7 +139,7 @@ def each(which: int) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize(("field", "value"), each(WRONG))
-def test_a_field_that_cannot_be_is_named_also_a_belief_that_ends_when_it_asked(field: str, value: object) -> None:
+def test_the_complaint_names_the_field_of_a_grant_that_has_an_impossible_value(field: str, value: object) -> None:
     text = complaint(good(**{field: value}))
     assert f"a Grant whose {field} is {value!r} ({type(value).__name__}): " in text
     sent = now()
@@ -147,15 +147,15 @@ def test_a_field_that_cannot_be_is_named_also_a_belief_that_ends_when_it_asked(f
 
 
 @pytest.mark.parametrize("fields", [{}, {"session": 5, "expires": 1}, *({name: value} for name, value in each(RIGHT))])
-def test_what_can_be_is_believed(fields: dict[str, Any]) -> None:
-    """Also one that was frozen for longer than its session lasts, before it asked."""
+def test_a_grant_with_possible_values_is_accepted(fields: dict[str, Any]) -> None:
+    """This includes a grant of a client that was frozen before it asked, for longer than its session lasts."""
     assert checked(None, "k", "MyLock.acquire") is None
     one = good(**fields)
     assert checked(one, "k", "MyLock.acquire") is one
 
 
 def test_a_session_that_outlives_the_release_renews_nothing() -> None:
-    """Its answer to a renewal may come after that to the release, which another thread sent meanwhile."""
+    """The answer to a renewal may come after the answer to the release, which another thread sent meanwhile."""
     asked: list[str] = []
 
     def ask(_: int, statement: str, *__: object) -> list[tuple[str]]:
@@ -171,8 +171,8 @@ def test_a_session_that_outlives_the_release_renews_nothing() -> None:
     lock.renew(granted(lock.acquire("a", 0)))
 
 
-def test_what_a_client_may_have_lost_is_not_refused_by_the_service() -> None:
-    """It was not asked, and may acknowledge a keep-alive later: so nobody called the lock another's."""
+def test_an_inner_acquire_of_a_lock_that_may_be_lost_is_unavailable() -> None:
+    """The service was not asked, and may acknowledge a keep-alive later. So nobody has called the lock another's."""
 
     class Counted(Reentrant, Believing): ...
 
@@ -185,7 +185,7 @@ def test_what_a_client_may_have_lost_is_not_refused_by_the_service() -> None:
 
 @pytest.fixture
 def etcd() -> Mock:
-    """Grants leases 1, 2 ..., and finds in a keep-alive that 2 s are left."""
+    """Grants leases 1, 2 ..., and answers a keep-alive with 2 s that are left."""
     made = Mock(**{"keep_alive.return_value": 2})
     made.call.side_effect = (SimpleNamespace(id=number, ttl=3600) for number in count(1))
     return made
@@ -198,14 +198,14 @@ def leases(etcd: Mock) -> Leases:
     return made
 
 
-def test_a_lease_given_up_meanwhile_tells_nothing(etcd: Mock, leases: Leases) -> None:
+def test_the_keep_alive_of_a_lease_given_up_meanwhile_has_an_unknown_outcome(etcd: Mock, leases: Leases) -> None:
     etcd.keep_alive.side_effect = lambda _: 0 if leases.give_up(1) else 2
     with pytest.raises(Indeterminate, match="lease 0x1 was given up"):
         leases.keep_alive(1)
 
 
-def test_a_lease_that_is_gone_is_refused_and_one_given_up_before_tells_nothing(etcd: Mock, leases: Leases) -> None:
-    """The other thread may give it up just before the request, and revoke it."""
+def test_a_keep_alive_is_refused_for_a_gone_lease_and_unknown_for_one_given_up(etcd: Mock, leases: Leases) -> None:
+    """The other thread may give the lease up, and revoke it, just before the request."""
     etcd.keep_alive.return_value = 0
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
         leases.keep_alive(1)
@@ -221,7 +221,7 @@ def test_a_lease_that_is_gone_is_refused_and_one_given_up_before_tells_nothing(e
 
 
 class Put(EtcdKey):
-    """Whose key is put, while its lease needs a sign of life before anything may be granted."""
+    """A lock whose key is put while its lease needs a sign of life before anything may be granted."""
 
     def _put(self, key: str, lease_id: int) -> tuple[bool, int]:
         present = there(self._leases.present)
@@ -231,7 +231,7 @@ class Put(EtcdKey):
 
 @cases("refused, told", ("never sent", Reason.UNAVAILABLE, Indeterminate), ("lease gone", Reason.NOT_OWNER, Refused))
 def test_no_key_is_left_on_a_live_lease(etcd: Mock, leases: Leases, refused: Reason, told: type[Exception]) -> None:
-    """The request for a sign of life was never sent: that says nothing of the one before it, which took the lock."""
+    """A request for a sign of life that was never sent says nothing of the request before it, which took the lock."""
     etcd.keep_alive.side_effect = Refused(refused, "failed to connect to all addresses")
     with pytest.raises(told, match="failed to connect"):
         Put(etcd, leases).acquire("a", 1.0)
@@ -258,7 +258,7 @@ class Gateway(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
 
-def test_the_gateway_of_a_lock_without_its_lease_refuses() -> None:
+def test_the_gateway_refuses_a_lock_whose_lease_is_gone() -> None:
     with HTTPServer(("127.0.0.1", 0), Gateway) as server:
         threading.Thread(target=server.handle_request).start()
         with pytest.raises(Refused, match="requested lease not found") as refusal:
@@ -267,7 +267,7 @@ def test_the_gateway_of_a_lock_without_its_lease_refuses() -> None:
 
 
 class SlowZooKeeper:
-    """A session whose requests take so many seconds each, of a clock of its own. All that it was asked for is done."""
+    """A session whose requests take `seconds` each, by a clock of its own. It does everything that it is asked for."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.asked, self.clock = seconds, list[str](), 0
@@ -288,7 +288,7 @@ ORPHANS = tuple(f"{number:016x}" for number in (7, 8, 9))
 
 
 @pytest.mark.parametrize(("seconds", "buried"), [(0.01, 3), (0.4, 1), (0.6, 0)])
-def test_a_call_spends_a_second_at_most_on_what_earlier_ones_left_behind(seconds: float, buried: int) -> None:
+def test_a_call_spends_at_most_a_second_on_nodes_that_earlier_calls_left_behind(seconds: float, buried: int) -> None:
     session = SlowZooKeeper(seconds)
     lock = ZooKeeperLock(session, 2.0)  # type: ignore[arg-type]
     lock._orphans = {guid: QueueNode("/p", guid) for guid in ORPHANS}

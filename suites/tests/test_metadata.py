@@ -1,4 +1,4 @@
-"""What is stored about a trial: of a rolling upgrade each step and what went wrong meanwhile, and how busy it was."""
+"""What is stored about a trial: the steps of a rolling upgrade, the faults in between, and how busy the machine was."""
 
 import time
 from dataclasses import asdict, replace
@@ -24,11 +24,11 @@ FROZEN = Record("freeze", "worker 1 of a", 20 * SECOND, 21 * SECOND, owner=5, pr
 
 
 def starting(*seconds: int) -> list[History]:
-    """Of a lane each, whose first operation is then."""
+    """One history of a lane for each of these times, at which its first operation begins."""
     return [Book().acquire(at * SECOND, at * SECOND + 1, 1).history() for at in seconds]
 
 
-def test_steps_and_what_went_wrong_between_them_in_their_order_whatever_their_words() -> None:
+def test_the_steps_of_an_upgrade_and_the_faults_between_them_are_listed_in_order() -> None:
     stayed = replace(ROLLED, kind="restart", target="etcd1 stays 3.6.16: it cannot be downgraded", begun=25 * SECOND)
     frozen = [FROZEN, replace(FROZEN, target="worker 2 of b", process=7, begun=20 * SECOND + 15, applied=22 * SECOND)]
     assert rolled([ROLLED, KILLED, *frozen, stayed], starting(11, 10)) == [
@@ -53,13 +53,13 @@ def test_times_are_those_of_the_page_of_the_trial() -> None:
     assert float(shown["moments"][0].removesuffix(" s")) == step["at"]
 
 
-def test_for_which_part_of_the_time_the_machine_stood_still() -> None:
-    """Two workers for 100: one stood still from 20 to 30, the other was killed while it did."""
+def test_the_share_of_time_in_which_the_machine_stood_still_is_counted() -> None:
+    """Two workers run for 100: one stood still from 20 to 30, the other was killed while it stood still."""
     book = Book(keys=("a",), workers=2).acquire(1, 2, 1).add(F.STALL, 20, 30).add(F.STALL, 90, 0).release(100, 101, 1)
     assert stalled([book.history()]) == 0.05
 
 
-def test_cpu_time_is_told_by_part_also_of_a_server_that_was_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_time_is_counted_by_part_even_if_a_server_was_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     used = iter([{"redis1": 5.0, "redis2": 7.0, "toxiproxy": 1.0, "store": 2.0}, {"redis1": 6.5, "redis2": 0.25}])
     monkeypatch.setattr(time, "process_time", iter([10.0, 13.0]).__next__)
     meter = CpuMeter(cast("Any", SimpleNamespace(cpu_seconds=lambda: next(used))))

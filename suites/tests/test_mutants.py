@@ -1,4 +1,4 @@
-"""Planted bugs and which of them were caught; what the literature says, as it was measured; lanes of cycles."""
+"""Planted bugs and which of them are caught; statements of the literature and what was measured; lanes of cycles."""
 
 import sys
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def promises(lane: Lane, fault: str, name: str) -> bool:
 
 @pytest.mark.parametrize("mutant", catalogue().values(), ids=lambda mutant: mutant.name)
 class TestCatalogue:
-    def test_its_lanes_ask_for_what_must_find_it_and_the_correct_lock_promises_it(self, mutant: Mutant) -> None:
+    def test_the_lanes_of_a_bug_ask_what_must_find_it_and_the_correct_lock_promises_that(self, mutant: Mutant) -> None:
         lanes = list(map(lane_named, mutant.lanes))
         assert mutant.fault in EVERY_FAULT
         assert mutant.fault not in FAULTS or FAULTS[mutant.fault].applies(lanes[0].backend) is None
@@ -53,7 +53,7 @@ class TestCatalogue:
         assert all(any(lane.asks(name, (mutant.fault,)) for name in mutant.found_by) for lane in lanes)
         assert all(promises(lanes[0], mutant.fault, name) for name in mutant.found_by)
 
-    def test_it_is_another_than_the_correct_one(self, mutant: Mutant) -> None:
+    def test_only_a_mutant_of_a_server_keeps_the_correct_lock(self, mutant: Mutant) -> None:
         own = registry.load(mutant.lock_name) is not registry.load(mutant.lock)
         parts = any(
             registry.module_for(mutant.lock_name, part) is not registry.module_for(mutant.lock, part) for part in _PARTS
@@ -62,13 +62,13 @@ class TestCatalogue:
         assert mutant.bug.endswith(".")
         assert mutant.why.endswith(".")
 
-    def test_what_it_changes_stands_there(self, mutant: Mutant) -> None:
+    def test_the_code_that_a_mutant_changes_exists(self, mutant: Mutant) -> None:
         modules = AlteredModules(mutant)
         for change in mutant.changes:
             compile(modules.source(change.module), change.module, "exec")
 
 
-def test_each_server_that_breaks_a_promise_is_tried_by_name_and_runs_then() -> None:
+def test_each_server_with_a_bug_can_be_tried_by_name() -> None:
     plants = {str(plant): plant for plant in PLANTS if plant.name != "slow"}
     of_servers = [mutant for mutant in catalogue().values() if mutant.server]
     assert sorted(mutant.server for mutant in of_servers) == sorted(plants)
@@ -101,13 +101,13 @@ def test_a_schedule_is_a_plan_for_each_backend_in_the_lanes_of_a_default_run(sch
     assert {lane for lane in pause.lanes if lane.workload.holds <= 1} <= set(trial.lanes)
 
 
-def test_what_does_not_stand_there_once_is_told() -> None:
+def test_a_change_whose_text_does_not_occur_exactly_once_is_reported() -> None:
     mutant = replace(catalogue()["renews-nothing"], changes=(Change("suites/lock.py", "\n", ""),))
     with pytest.raises(ValueError, match=r"this stands \d+ times in suites\.lock, and not once"):
         AlteredModules(mutant).module("suites.lock")
 
 
-def test_the_copies_see_each_other_and_nobody_else_sees_them() -> None:
+def test_altered_modules_see_each_other_and_no_other_module_sees_them() -> None:
     modules = modules_of(catalogue()["drift-with-the-wrong-sign"])  # in a module that several locks share
     node, lock = modules.module("suites.locks.redis_node"), modules.module("suites.locks.redis_single")
     assert lock.validity is node.validity
@@ -117,7 +117,7 @@ def test_the_copies_see_each_other_and_nobody_else_sees_them() -> None:
     assert modules.module("suites.locks.zookeeper") is sys.modules["suites.locks.zookeeper"]
 
 
-def test_each_is_listed_and_every_third_set_aside(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_mutant_is_listed_and_every_third_is_set_aside(capsys: pytest.CaptureFixture[str]) -> None:
     assert [mutant.set_aside for mutant in catalogue().values()][:6] == [False, False, True, False, False, True]
     assert mutants.main() == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(catalogue())
@@ -136,7 +136,7 @@ def test_only_the_property_naming_the_bug_counts(by: tuple[str, ...], trouble: s
     assert str(result) == f"lease-for-token: {told}"
 
 
-def test_a_missed_mutant_is_the_status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missed_mutant_sets_the_status(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     some = list(catalogue().values())[:3]
     for missed in (False, True):
         results = [Result(one, one.found_by) for one in some[:2]]
@@ -146,7 +146,7 @@ def test_a_missed_mutant_is_the_status(monkeypatch: pytest.MonkeyPatch, capsys: 
         assert capsys.readouterr().out.splitlines()[-1] == f"{len(results)} mutants, {int(missed)} missed"
 
 
-def test_what_is_scored_meets_every_fault_of_a_default_run_once_in_the_same_lanes() -> None:
+def test_a_scored_bug_meets_every_fault_of_a_default_run_once_in_the_same_lanes() -> None:
     lock = ["mutant:renews-nothing"]
     by_stage = [trial for stage in mutants.STAGES for trial in asked(lock=lock, faults=[",".join(stage)]).trials()]
     whole = asked(lock=lock).trials()
@@ -154,7 +154,7 @@ def test_what_is_scored_meets_every_fault_of_a_default_run_once_in_the_same_lane
 
 
 def tried(folder: Path, number: int, lock: str, word: Verdict, *broken: str) -> TrialRecord:
-    """The trial of one lane whose lock was judged so: two properties, and those that broke besides."""
+    """A trial of one lane: the verdict on server-exclusion, and the properties that broke besides."""
     history = samples.stale_write(lock=lock, lane=f"{lock}/set/unfenced")
     stale = samples.stale_violation(history)
     result = CheckResult("server-exclusion", word is Verdict.UPHELD, (stale,))
@@ -164,10 +164,10 @@ def tried(folder: Path, number: int, lock: str, word: Verdict, *broken: str) -> 
     return replace(record, name=f"redis-freeze-holder-{number}", about=about)
 
 
-def test_the_first_trial_in_which_the_property_broke_that_names_the_bug_counts(tmp_path: Path) -> None:
+def test_the_first_trial_that_broke_the_property_naming_the_bug_counts(tmp_path: Path) -> None:
     bug = catalogue()["renews-nothing"]
     trials = [
-        tried(tmp_path, 1, bug.lock_name, Verdict.VIOLATED),  # the last of them
+        tried(tmp_path, 1, bug.lock_name, Verdict.VIOLATED),  # it started last
         tried(tmp_path, 2, bug.lock_name, Verdict.VIOLATED, "owner-release"),
         tried(tmp_path, 3, bug.lock_name, Verdict.UPHELD),
         tried(tmp_path, 4, "redis", Verdict.UPHELD),
@@ -197,7 +197,7 @@ def test_a_correct_lock_that_fails_is_an_alarm(tmp_path: Path, monkeypatch: pyte
     ]
 
 
-def test_how_many_were_caught_is_told_apart_for_those_set_aside() -> None:
+def test_caught_bugs_are_counted_apart_for_mutants_that_are_set_aside() -> None:
     names = list(catalogue())[:3]
     catch = Catch("server-exclusion", "none", 2.0, (1, 1))
     scores = [Score(name, None if number == 1 else catch, ()) for number, name in enumerate(names)]
@@ -228,7 +228,7 @@ def test_scores_come_back_as_stored_and_the_readme_tells_them(tmp_path: Path, mo
     assert schedules.endswith(": `no-fault` 1, `other` 0; under the faults of a default run 2.")
 
 
-def test_a_sample_leaves_what_was_stored_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scoring_a_sample_keeps_stored_scores_of_other_mutants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutants, "SCORES", tmp_path / "scores")
     catch = Catch("fifo", "none", 1.0, (1, 1))
     monkeypatch.setattr(mutants, "_tried", lambda left, *_: ({m.name: Score(m.name, catch, ()) for m in left}, []))
@@ -243,7 +243,7 @@ def histories(tmp_path_factory: pytest.TempPathFactory) -> Histories:
 
 
 @pytest.mark.parametrize("mutant", on_stored_histories().values(), ids=lambda mutant: mutant.name)
-def test_what_is_judged_on_stored_histories_changes_what_stands_there(mutant: Mutant) -> None:
+def test_a_mutant_for_stored_histories_changes_code_that_exists(mutant: Mutant) -> None:
     assert all(AlteredModules(mutant).source(change.module) for change in mutant.changes)
     assert not mutant.fault
     assert mutant.found_by
@@ -257,19 +257,19 @@ OF_THE_JUDGE = ["unanswered-release-read-as-refused", "search-gives-up-and-says-
 
 
 @pytest.mark.parametrize("name", OF_THE_RECORDER + OF_THE_JUDGE)
-def test_on_stored_histories_it_shows(name: str, histories: Histories) -> None:
+def test_a_bug_shows_on_stored_histories(name: str, histories: Histories) -> None:
     shown = histories.show(on_stored_histories()[name])
     assert not shown.missed
     assert str(shown).startswith(f"{name}: {shown.mutant.found_by[0]} (default/")
 
 
-def test_what_does_not_show_is_told() -> None:
+def test_a_bug_that_does_not_show_is_reported_as_missed() -> None:
     mutant = on_stored_histories()["drift-added"]
     assert str(Shown(mutant, {})) == "drift-added: MISSED by judged; MISSED by proof"
     assert str(Shown(mutant, {"proof": "7 lease: no"})) == "drift-added: proof (7 lease: no); MISSED by judged"
 
 
-def test_recorded_anew_without_a_bug_it_is_judged_as_it_was(tmp_path: Path) -> None:
+def test_a_history_recorded_anew_without_a_bug_gets_the_same_verdicts(tmp_path: Path) -> None:
     for name, was in list(kept(FOLDER / "nightly.tar.xz", tmp_path).items())[::20]:
         history = load(tmp_path / name)
         with recorder.folder() as folder:
@@ -324,7 +324,7 @@ def test_unknown_statements_start_nothing(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_in_cycles_every_backend_has_lanes_of_its_plainest_locks_and_draws_one_of_each(backend: str) -> None:
+def test_cycles_on_a_backend_draw_at_most_one_lane_of_each_of_its_plainest_locks(backend: str) -> None:
     lanes = lanes_on(backend)
     assert {lane.backend for lane in lanes} == {backend}
     assert all(lane.lock_name in PLAINEST and lane.store in STORES for lane in lanes) or len(lanes) == 1

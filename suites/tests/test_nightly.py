@@ -1,4 +1,4 @@
-"""A night: every shard once, what was missing again, and red only for what was not there the night before."""
+"""A night runs every shard once, and missing ones again. It is red only for what was not there the night before."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ LITTLE = ("--lock", "redis", "--faults", "none,freeze-holder")
 RUN_JOB = nightly._run_job
 ONE = (*LITTLE, "--version-of", "redis=8.0")
 
-Words = Mapping[str, Verdict]  # property → what a night makes of it
+Words = Mapping[str, Verdict]  # property → its verdict in a night
 NOT_ASKED: Words = {"holder-exclusion": Verdict.WEAKNESS_SHOWN}
 UPHELD, VIOLATED, UNKNOWN, NOT_STRESSED = (
     {**NOT_ASKED, "token-order": word}
@@ -34,7 +34,7 @@ SILENT: Words = {**UPHELD, "holder-exclusion": Verdict.WEAKNESS_NOT_SHOWN}
 
 
 class Suite:
-    """Stands for `pytest suites/`: each shard comes to one trial, whose words are `words`."""
+    """Stands for `pytest suites/`: each shard stores one trial, whose verdicts are `words`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,18 +89,18 @@ def plan(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
 
 
 class TestPlan:
-    def test_every_backend_in_every_version_that_can_be_had(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_plan_has_every_backend_in_every_available_version(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert plan(capsys, "--profile", "smoke") == [
             "redis-8.0-1of1", "redis-7.0-1of1", "zookeeper-3.9-1of1", "zookeeper-3.8-1of1", "etcd-3.5-1of1",
             "etcd-3.4-1of1",
         ]  # fmt: skip
 
-    def test_a_long_one_has_several_shards(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_long_night_has_several_shards(self, capsys: pytest.CaptureFixture[str]) -> None:
         names = plan(capsys, "--profile", "default", "--minutes", "2", "--version-of", "redis=7.0", "--backend=redis")
         assert names == [f"redis-7.0-{i}of{len(names)}" for i in range(1, len(names) + 1)]
         assert 2 <= len(names) <= 4
 
-    def test_only_versions_that_are_named_whatever_pytest_is_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_plan_has_only_the_named_versions_despite_other_options(self, capsys: pytest.CaptureFixture[str]) -> None:
         names = plan(capsys, *LITTLE, "--version-of", "redis=7.0", "--version-of", "redis=image:mine:1")
         assert names == ["redis-7.0-1of1", "redis-image-mine-1-1of1"]
         names = plan(capsys, *LITTLE, "--version-of", "valkey=8", "--version-of", "redis=8.0")
@@ -133,7 +133,7 @@ def test_a_job_asks_for_its_own_part_only() -> None:
 
 
 class TestNights:
-    def test_the_first_one(self, suite: Suite) -> None:
+    def test_the_first_night_has_no_night_before_and_becomes_one_run(self, suite: Suite) -> None:
         assert suite.night(asked=LITTLE) == 0
         assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1"]
         (run,) = suite.runs()
@@ -152,12 +152,14 @@ class TestNights:
         ("nor one without evidence or gone", (VIOLATED, UNKNOWN, NOT_ASKED, VIOLATED), (1, 3, 3, 0), "### Known"),
         ("what was well in between is new again", (VIOLATED, UPHELD, UNKNOWN, VIOLATED), (1, 0, 3, 1), "### New"),
     )
-    def test_one_after_another(self, suite: Suite, words: Sequence[Words], statuses: Sequence[int], says: str) -> None:
+    def test_a_night_is_compared_with_the_nights_before(
+        self, suite: Suite, words: Sequence[Words], statuses: Sequence[int], says: str
+    ) -> None:
         assert tuple(suite.night() for suite.words in words) == statuses
         assert says in suite.told()
         assert ("worker 3 was granted token 41" in suite.told()) == (words[-1] is VIOLATED)
 
-    def test_only_nights_of_the_same_options_are_compared_and_those_that_are_named(self, suite: Suite) -> None:
+    def test_a_night_is_compared_with_nights_of_the_same_options_and_with_named_ones(self, suite: Suite) -> None:
         suite.words = VIOLATED
         assert suite.night() == 1
         (run,) = suite.runs()
@@ -167,7 +169,7 @@ class TestNights:
         assert suite.night("--previous", "nonsense") == 2
 
     def test_a_missing_verdict_is_inconclusive(self, suite: Suite) -> None:
-        """As where a bug of ours ends most tests: pytest's status is that of a failing verdict."""
+        """A bug of ours that ends most tests looks like this: pytest's status is that of a failing verdict."""
         assert suite.night() == 0
         suite.words = NOT_ASKED
         suite.statuses["redis-8.0-1of1"] = 1
@@ -205,7 +207,7 @@ class TestInterrupted:
         (run,) = suite.runs()
         assert len(list((run / "trials").iterdir())) == 2
 
-    def test_nothing_that_ran_is_bad_input_and_what_is_missing_does_not_hide_what_is_red(self, suite: Suite) -> None:
+    def test_a_night_without_any_shard_is_an_error_and_a_missing_shard_hides_no_red_one(self, suite: Suite) -> None:
         suite.statuses["redis-8.0-1of1"] = 4
         assert suite.night() == 2
         suite.words = VIOLATED
@@ -218,10 +220,10 @@ class TestInterrupted:
         assert len(suite.runs()) == 2
 
 
-def test_trouble_is_no_lock_that_became_worse(
+def test_neither_an_interrupt_nor_a_bug_ends_with_the_status_of_a_worse_lock(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """1 says that one did, and nothing else may say so: neither Ctrl-C nor a bug of ours."""
+    """Status 1 says that a lock became worse. Nothing else may end with 1: neither Ctrl-C nor a bug of ours."""
     monkeypatch.setattr("gc.freeze", lambda: None)
     with patch.object(nightly, "digest", side_effect=ZeroDivisionError), pytest.raises(SystemExit, match="2"):
         to_the_end(lambda _: suite.night())
@@ -234,7 +236,7 @@ def test_trouble_is_no_lock_that_became_worse(
 
 
 class TestOnSeveralMachines:
-    def test_a_planned_shard_ends_well_whatever_it_saw(self, suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_planned_shard_succeeds_with_a_violation(self, suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
         suite.words = VIOLATED
         assert suites(["nightly", "shard", "redis-8.0-1of1", *LITTLE, "--results", str(suite.folder)]) == 0
         suite.statuses["redis-7.0-1of1"] = 4
@@ -242,7 +244,7 @@ class TestOnSeveralMachines:
         assert suites(["nightly", "shard", "redis-8.0-1of9", *LITTLE]) == 2
         assert "there are redis-8.0-1of1, redis-7.0-1of1" in capsys.readouterr().err
 
-    def test_put_together_wherever_they_stand(self, suite: Suite, tmp_path: Path) -> None:
+    def test_shards_are_merged_from_any_folder_and_left_in_place(self, suite: Suite, tmp_path: Path) -> None:
         for name in ("redis-8.0-1of1", "redis-7.0-1of1"):
             suites(["nightly", "shard", name, *LITTLE, "--results", str(tmp_path / "shards" / f"shard-{name}")])
         into = tmp_path / "nights" / "2"
@@ -251,7 +253,7 @@ class TestOnSeveralMachines:
         assert len(list((tmp_path / "shards").iterdir())) == 2, "what was not ours is left"
 
     @pytest.mark.parametrize("why", ["it did not arrive", "it is of another night", "it is damaged"])
-    def test_a_shard_that_is_no_use_is_missed(self, suite: Suite, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_unusable_shards_count_as_missing(self, suite: Suite, why: str, capsys: pytest.CaptureFixture[str]) -> None:
         shards = suite.folder / "shards"
         first, second = ("redis-8.0-1of1", "redis-7.0-1of1")
         suites(["nightly", "shard", first, *LITTLE, "--results", str(shards / first)])
@@ -277,7 +279,7 @@ class TestOnSeveralMachines:
             nights.append(made)
         assert statuses == [1, 3, 0]
 
-    def test_runs_are_stored_at_one_place_from_wherever(self, suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_relative_folder_is_below_the_current_folder(self, suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(suite.folder)
         suites(["nightly", "shard", "redis-8.0-1of1", *ONE, "--results", "shards"])
         assert suite.where == [suite.folder / "shards"]

@@ -1,4 +1,4 @@
-"""What was asked for: a bad input gets one line that lists what exists, and every case is asked or has its reason."""
+"""Options: a bad input gets one line that lists what exists, and every case is asked or has its reason."""
 
 import json
 from collections import Counter
@@ -30,8 +30,7 @@ from checkers.claims import Hazard
         Hazard("holder-exclusion", ("stall-disk",), "frozen-past-ttl", certain=False),
     )
 """
-OF_OWN = [name for name in BOUNDARIES if name != TWO]
-"""Faults at every message that the default profile has for a lock of one's own."""
+OF_OWN = [name for name in BOUNDARIES if name != TWO]  # faults at every message, in `default`, of a lock of one's own
 UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
 
 
@@ -83,7 +82,7 @@ class TestBadInput:
         ({**UPGRADE, "shard": "1/2"}, ["--shard does not go with"]),
         ({**UPGRADE, "lock": ["redis"]}, ["no lock runs on etcd that --from names; "]),
     )
-    def test_what_cannot_be_made_out_lists_what_can(self, given: dict[str, object], listed: Iterable[str]) -> None:
+    def test_a_bad_option_lists_the_possible_values(self, given: dict[str, object], listed: Iterable[str]) -> None:
         says = refused(**given)
         assert [name for name in listed if name not in says] == []
 
@@ -92,7 +91,7 @@ class TestBadInput:
         assert run.versions == {"etcd": "3.4", "redis": "image:mine:1"}
         assert asked(version_of=["valkey=8", "redis=valkey:8"]).versions == {"redis": "valkey:8"}
 
-    def test_results_that_are_no_folder_and_an_option_that_nobody_has_built(self, tmp_path: Path) -> None:
+    def test_a_results_path_that_is_no_folder_and_an_unknown_option_are_refused(self, tmp_path: Path) -> None:
         assert collected("--on", "127.0.0.1").returncode == USAGE
         (tmp_path / "file").touch()
         assert "file is not a folder" in refused(results=str(tmp_path / "file" / "runs"))
@@ -107,7 +106,7 @@ class TestCases:
         assert set(smoke) < set(default) < set(nightly), "a larger one has them all"
         assert list(default) == [name for name in EVERY_FAULT if name in default]
 
-    def test_what_is_asked_twice_is_tried_once_and_of_a_backend_all_lanes(self) -> None:
+    def test_a_lock_named_twice_is_tried_once_and_a_named_backend_with_all_its_locks(self) -> None:
         twice = asked(lock=["redis", "redis"], faults=["none,none", "none"])
         assert (twice.lanes, twice.faults) == (asked(lock=["redis"], faults=["none"]).lanes, ("none",))
         names = {name for name in registry.LOCKS if registry.load(name).backend == "redis"}
@@ -147,7 +146,7 @@ class TestCases:
         assert not any(run.tries(lane, storms[0]) for lane in run.lanes if lane.lock_name in registry.CONTROLS)
         assert all(run.parts(backend, storms[0]) for backend in run.backends)
 
-    def test_the_plan_of_a_trial_without_faults_is_that_again(self, tmp_path: Path) -> None:
+    def test_a_plan_without_faults_is_the_column_none(self, tmp_path: Path) -> None:
         plan = compile_plan([NO_FAULT], 1, "redis", 1.0)
         file = tmp_path / "plan.json"
         file.write_text(json.dumps(plan.to_json()))
@@ -170,7 +169,7 @@ class TestCases:
         other.write_text(json.dumps({**plan.to_json(), "seed": 2}))
         assert "another plan is called mine" in refused(plan=[str(file), str(other)])
 
-    def test_what_is_not_applicable_is_not_run_and_told_once_a_lane(self) -> None:
+    def test_a_case_that_is_not_applicable_is_not_run_and_is_reported_once_for_its_lane(self) -> None:
         run = asked(lock=["redis", "redlock"], faults=["none", "isolate-leader-drop"])
         told = [(item.lane, item.fault) for item in run.not_run()]
         assert len(told) == len(set(told))
@@ -186,7 +185,7 @@ class TestCases:
             for case in run.cases(name):
                 assert (case.because is None) == (case.lane in runnable[case.lane.backend, case.fault])
 
-    def test_a_case_names_its_lane_and_fault_and_no_other_has_its_name(self) -> None:
+    def test_the_id_of_a_case_has_its_lane_and_fault_and_is_unique(self) -> None:
         case = asked(lock=["redis"], faults=["late-write"]).cases("fenced-store")[0]
         assert case.id == f"redis/register/{case.lane.store}-late-write"
         ids = [case.id for case in asked().cases("holder-exclusion")]
@@ -198,13 +197,13 @@ class TestCases:
         assert "skew-workers" not in asked(lock=["redis"]).faults
         assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).faults == ("kill-holder",)
 
-    def test_recovery_is_asked_under_faults_of_locks_with_a_bound_and_nothing_of_no_lane(self) -> None:
+    def test_recovery_is_asked_under_every_fault_but_only_of_locks_with_a_bound(self) -> None:
         assert asked(lock=["redis"]).cases("fifo") == asked(lock=["redlock"]).cases("token-order") == []
         cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("recovery")
         assert {case.fault for case in cases} == set(FAULTS)
         assert asked(lock=["postgres-bouncer"], faults=["kill-holder"]).cases("recovery") == []
 
-    def test_the_store_without_a_fence_is_asked_about_it_only_where_a_lock_may_be_gone_unnoticed(self) -> None:
+    def test_an_unfenced_store_is_judged_only_under_faults_that_may_take_a_lock_unnoticed(self) -> None:
         cases = asked(lock=["redis"], faults=[",".join(EVERY_FAULT)]).cases("fenced-store")
         unfenced = {case.fault for case in cases if case.lane.store == "unfenced"}
         usual = {name for name, fault in FAULTS.items() if not fault.workload}
@@ -214,7 +213,7 @@ class TestCases:
 
 
 class TestWhatAProfileTries:
-    def test_all_that_a_lock_answers_for_is_asked_under_every_fault_and_of_stale_holders_in_every_lane(self) -> None:
+    def test_every_answer_of_a_lock_is_asked_under_each_fault_and_all_lanes_meet_a_freeze(self) -> None:
         run = asked()
 
         def answers(lane: Lane, fault: str) -> set[tuple[str, bool, object]]:
@@ -231,8 +230,8 @@ class TestWhatAProfileTries:
         assert {lane for lane in correct if run.tries(lane, "freeze-holder")} == correct
         assert len({lane for lane in correct if run.tries(lane, "kill-server")}) < len(correct) / 2
 
-    def test_of_what_is_broken_by_design_only_what_must_show(self) -> None:
-        """With a hazard that is certain, of a property that is asked of the lane."""
+    def test_a_lock_that_is_broken_by_design_meets_only_faults_under_which_that_must_show(self) -> None:
+        """A weakness must show if its hazard is certain, and its property is asked of the lane."""
         run = replace(asked(), named=False)
         lanes = [lane for lane in run.lanes if lane.lock_name in registry.CONTROLS]
         for lane in lanes:
@@ -249,7 +248,7 @@ class TestWhatAProfileTries:
         smoke = replace(run, profile=PROFILES["smoke"])
         assert not any(smoke.tries(lane, fault) for lane in smoke.lanes for fault in smoke.faults)
 
-    def test_what_is_left_out_is_no_case_and_not_told(self, tmp_path: Path) -> None:
+    def test_a_fault_that_a_profile_leaves_out_makes_no_case_and_is_not_reported(self, tmp_path: Path) -> None:
         run = replace(asked(lock=[lock_file(tmp_path)]), named=False)
         under = {case.fault for case in run.cases("server-exclusion")}
         assert under == {"reset-connections", *FEW["leader/*"], *OF_OWN}
@@ -279,8 +278,8 @@ class TestWhatAProfileTries:
         assert pairs.workload.readers
         assert "sharing" not in pairs.properties
 
-    def test_lanes_of_their_own_are_tried_under_faults_of_their_own(self) -> None:
-        """Or where they are named, those with very many workers only by their workload."""
+    def test_special_lanes_are_tried_only_under_their_own_faults_unless_they_are_named(self) -> None:
+        """They are also tried if they are named; lanes with very many workers only if their workload is named."""
 
         def tried(lane: str, **given: Any) -> set[str]:
             run = asked(**given)
@@ -325,7 +324,7 @@ class TestTargets:
         ours = {node for seed in range(20) for node in _nodes_drawn(asked(), seed)}
         assert ours <= {f"redis{n}" for n in range(1, 6)}
 
-    def test_what_cannot_be_done_there_has_its_reason(self) -> None:
+    def test_a_fault_that_is_impossible_on_a_target_says_why(self) -> None:
         run = asked(target=["redis=a:2"], faults=["pause-server", "cut-minority-drop", "freeze-holder"])
         reasons = {case.fault: case.because for case in run.cases("server-exclusion") if case.lane.store == "unfenced"}
         assert reasons == {
@@ -334,7 +333,7 @@ class TestTargets:
             "freeze-holder": None,
         }
 
-    def test_what_goes_through_a_node_that_a_target_lacks_is_not_asked(self) -> None:
+    def test_a_lock_that_needs_a_node_which_the_target_lacks_is_not_tried(self) -> None:
         run = asked(lock=["postgres-xact", "postgres-lease"], target=["postgres=a:2"], faults=["none"])
         assert {one.lock: one.because for one in run.not_run()} == {"postgres-xact": "the target has no pgbouncer"}
 

@@ -1,4 +1,4 @@
-"""Workers end with whoever started them, break the trial loudly, and are replaced under new process numbers."""
+"""Workers end with the process that started them, break the trial loudly, and are replaced under new numbers."""
 
 import os
 import re
@@ -52,8 +52,7 @@ with closing(ForkServer([f"{MODULE}:Free"])) as server:
     server.await_condition(handles[-1].frozen, SOON)
     print(server._forks[0].process.pid, *(handle.pid for handle in handles), flush=True)
     sys.stdin.read()
-"""
-"""Prints the pids of the server, of a worker that waits, of one at work and of a frozen one; ends with its input."""
+"""  # prints the pids of the fork server and of a waiting, a working and a frozen worker; ends with its input
 MINE = f"from {MODULE} import Free\n\n\nclass Mine(Free): ...\n"
 NO_TOKEN = "returned a Grant whose token is 'tok-1' (str): an int from 0 to "
 
@@ -64,7 +63,7 @@ def server() -> Iterator[ForkServer]:
         yield server
 
 
-def test_workers_stand_back_behind_the_harness_and_their_server(server: ForkServer, tmp_path: Path) -> None:
+def test_workers_have_a_lower_priority_than_the_harness_and_the_fork_server(server: ForkServer, tmp_path: Path) -> None:
     (worker, *_) = running(server, tmp_path)
     mine = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, server._forks[0].process.pid) == mine
@@ -79,7 +78,7 @@ def run_on(server: ForkServer, folder: Path, lock: str) -> None:
 @pytest.mark.usefixtures("interruptible")
 class TestTheirEnd:
     @pytest.mark.parametrize("how", [signal.SIGKILL, None])
-    def test_with_the_harness_however_it_ends(self, tmp_path: Path, how: signal.Signals | None) -> None:
+    def test_workers_end_with_the_harness_however_it_ends(self, tmp_path: Path, how: signal.Signals | None) -> None:
         command = [sys.executable, "-c", HARNESS, str(tmp_path)]
         with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True) as harness:
             pids = [int(pid) for pid in there(harness.stdout).readline().split()]
@@ -92,7 +91,7 @@ class TestTheirEnd:
             harness.wait(SOON)
         await_gone(pids)
 
-    def test_with_the_fork_server_and_the_trial_says_so(self, tmp_path: Path) -> None:
+    def test_workers_end_with_the_fork_server_and_the_trial_reports_it(self, tmp_path: Path) -> None:
         server = ForkServer([f"{MODULE}:Free"])
         handles = running(server, tmp_path)
         handles[0].signal(signal.SIGSTOP)
@@ -103,13 +102,13 @@ class TestTheirEnd:
                 call()
         server.close()
 
-    def test_with_close_frozen_or_not(self, server: ForkServer, tmp_path: Path) -> None:
+    def test_closing_the_fork_server_ends_even_frozen_workers(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
         handles[0].signal(signal.SIGSTOP)
         server.close()
         await_gone([handle.pid for handle in handles])
 
-    def test_when_they_are_asked(self, server: ForkServer, tmp_path: Path) -> None:
+    def test_workers_end_when_they_are_asked(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
         assert server.await_condition(lambda: all(worked(handle) for handle in handles), SOON)
         assert server.finish(handles, SOON) == []
@@ -118,7 +117,7 @@ class TestTheirEnd:
         for handle in handles:
             assert set(read_recording(handle.spec.recording)["outcome"]) == {Outcome.OK}
 
-    def test_one_that_does_not_end_is_killed_and_named(self, server: ForkServer, tmp_path: Path) -> None:
+    def test_a_worker_that_does_not_end_is_killed_and_named(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
         handles[1].signal(signal.SIGSTOP)
         assert server.await_condition(handles[1].frozen, SOON)
@@ -147,12 +146,12 @@ class TestABug:
         ("it exits", "Exits", "SystemExit: 3"),
         ("no token", "BadToken", f"BadGrant: BadToken.acquire {NO_TOKEN}"),
     )
-    def test_what_else_an_adapter_may_not_do(self, server: ForkServer, tmp_path: Path, lock: str, told: str) -> None:
+    def test_exits_and_bad_tokens_break_a_trial(self, server: ForkServer, tmp_path: Path, lock: str, told: str) -> None:
         with pytest.raises(WorkerBroke) as caught:
             run_on(server, tmp_path, lock)
         assert str(caught.value).partition(" broke: ")[2].startswith(told)
 
-    def test_a_death_that_nobody_ordered_is_one_too(self, server: ForkServer, tmp_path: Path) -> None:
+    def test_an_unexpected_death_of_a_worker_breaks_the_trial(self, server: ForkServer, tmp_path: Path) -> None:
         os.kill(running(server, tmp_path)[2].pid, signal.SIGKILL)
         with pytest.raises(WorkerBroke, match=r"worker 2 of .* broke: exit status -9$"):
             server.await_condition(lambda: False, SOON)
@@ -171,12 +170,12 @@ class TestABug:
         ("nothing", SystemExit(), "SystemExit"),
     )
     @pytest.mark.parametrize("lock", ["redis", "no.such.module:Lock"])
-    def test_that_is_not_in_the_locks_files_names_no_place(self, error: BaseException, told: str, lock: str) -> None:
+    def test_an_error_outside_the_locks_files_names_no_place(self, error: BaseException, told: str, lock: str) -> None:
         with pytest.raises(type(error)) as caught:
             raise error
         assert in_a_line(caught.value, lock) == told
 
-    def test_in_what_the_lock_inherits_is_placed_there(self, tmp_path: Path) -> None:
+    def test_an_error_in_an_inherited_method_names_the_file_of_the_base_class(self, tmp_path: Path) -> None:
         lock = f"from {MODULE} import BreaksInRelease\n\n\nclass Mine(BreaksInRelease):\n"
         lock += "    def release(self, grant):\n        super().release(grant)\n"
         spelling = registry.spelling(lock_file(tmp_path, lock))
@@ -185,7 +184,7 @@ class TestABug:
             run_on(server, tmp_path, spelling)
 
     @pytest.mark.parametrize("text", ["a\\nb", "a\nb", "\\\\n", "C:\\new\n", "\\"])
-    def test_is_read_as_it_was_written(self, tmp_path: Path, text: str) -> None:
+    def test_the_text_of_an_error_is_read_as_it_was_written(self, tmp_path: Path, text: str) -> None:
         (spec, *_) = specs(str(tmp_path), "Free")
         recorder.create(spec.recording, 1)
         record = recorder.Recorder(spec.recording)
@@ -203,9 +202,7 @@ class TestAnotherInterpreter:
         (site / "only_there.py").write_text("__version__ = '7.1'")
         return tmp_path / "venv"
 
-    def test_runs_the_workers_on_its_own_libraries(
-        self, environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_own_libraries_are_used(self, environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(python_environment.BadInterpreter, match="workers need psycopg there"):
             python_environment.ask(str(environment))
         (site,) = (environment / "lib").glob("*/site-packages")
@@ -220,9 +217,7 @@ class TestAnotherInterpreter:
             running(server, tmp_path, lock)
             assert server.clients["only_there"] == "7.1"
 
-    def test_may_be_one_of_two_that_differ_in_the_release_of_a_client_library(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_interpreters_may_differ_in_library_releases(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for version in ("1.0", "2.0.1", "2.0.2"):
             name = f"a_client-{version}"
             with ZipFile(tmp_path / f"{name}-py3-none-any.whl", "w") as wheel:
@@ -285,7 +280,7 @@ class TestReplacement:
         row_format.WORD.pack_into(handle.page, row_format.ALIVE, 200_000_000)
         assert lane_history._dying(handle)["inv"] == [200_000_000], "its sentinel was silent before it came by the gate"
 
-    def test_so_is_the_silence_of_a_sentinel_before_a_kill(self, server: ForkServer, tmp_path: Path) -> None:
+    def test_the_silence_of_a_sentinel_before_a_kill_is_a_stall(self, server: ForkServer, tmp_path: Path) -> None:
         killed, stopped, _ = handles = running(server, tmp_path)
         assert server.await_condition(lambda: bool(row_format.word(stopped.page, row_format.ALIVE)), SOON)
         stopped.signal(signal.SIGSTOP)

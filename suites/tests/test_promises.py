@@ -33,7 +33,7 @@ def asked(lock: str) -> set[str]:
 
 
 def standing(lock: str, name: str, *faults: str, store: str = "unfenced", workload: str = "register") -> Standing:
-    """Of a semaphore `permits` is what `server-exclusion` is of others."""
+    """What a lock declares. For a semaphore, `permits` stands in for `server-exclusion`."""
     cls = registry.load(lock)
     if name == "server-exclusion" and cls.permits > 1:
         name = "permits"
@@ -48,15 +48,15 @@ def test_groups_name_faults_that_exist_and_no_fault_is_in_two() -> None:
 
 
 @pytest.mark.parametrize("lock", EXCLUDING)
-def test_every_fault_is_decided_on(lock: str) -> None:
+def test_every_lock_has_a_claim_or_a_hazard_under_every_fault(lock: str) -> None:
     asked_of = product(("server-exclusion", "holder-exclusion"), applicable(registry.load(lock).backend))
     said = {each: standing(lock, *each) for each in asked_of}
     assert [each for each, one in said.items() if not (one.claimed or one.hazards)] == []
 
 
 @pytest.mark.parametrize("lock", EXCLUDING)
-def test_nothing_but_the_lock_itself_is_needed_where_there_is_no_fault(lock: str) -> None:
-    """Where its own page says that something is, that is a hazard that needs no fault; or it is so by design."""
+def test_without_a_fault_a_lock_claims_exclusion_or_has_a_hazard_that_needs_none(lock: str) -> None:
+    """A lock whose own page says that more is needed has a hazard that needs no fault, or is so by design."""
     for name in ("server-exclusion", "holder-exclusion", *(("token-order",) if registry.load(lock).tokens else ())):
         said = standing(lock, name, NO_FAULT)
         assert said.claimed or any(hazard.unprovoked() for hazard in said.hazards)
@@ -64,7 +64,7 @@ def test_nothing_but_the_lock_itself_is_needed_where_there_is_no_fault(lock: str
     assert lock in known or not standing(lock, "server-exclusion", NO_FAULT).hazards
 
 
-@pytest.mark.parametrize("lock", sorted(BY_DESIGN - {"single-writer"}))  # which does without, and is not broken
+@pytest.mark.parametrize("lock", sorted(BY_DESIGN - {"single-writer"}))  # it has no lock, and is not broken
 def test_what_is_broken_by_design_must_show(lock: str) -> None:
     cls = registry.load(lock)
     assert any(
@@ -93,7 +93,7 @@ def test_where_the_fence_is_whole_no_update_is_lost(lock: str) -> None:
     ("redlock, memory", "redlock", "wipe-server", False),
     ("etcd", "etcd", "pause-server", False),
 )
-def test_what_breaks_exclusion_at_the_server(lock: str, fault: str, certain: bool) -> None:
+def test_a_fault_that_breaks_exclusion_at_the_server_is_a_hazard(lock: str, fault: str, certain: bool) -> None:
     said = standing(lock, "server-exclusion", fault)
     assert said.hazards
     assert not said.claimed
@@ -109,7 +109,7 @@ def test_a_frozen_holder_breaks_every_lease(lock: str) -> None:
         assert standing(lock, "server-exclusion", fault).claimed
 
 
-def test_another_fault_beside_it_takes_the_certainty_and_not_the_excuse() -> None:
+def test_a_second_fault_makes_a_hazard_uncertain_but_keeps_it_as_an_excuse() -> None:
     said = standing("redis", "holder-exclusion", "freeze-holder", "cut-client-drop")
     assert said.hazards
     assert said.answered
@@ -117,7 +117,7 @@ def test_another_fault_beside_it_takes_the_certainty_and_not_the_excuse() -> Non
 
 
 @pytest.mark.parametrize("lock", registry.LOCKS)
-def test_hazards_that_must_show_can(lock: str) -> None:
+def test_hazards_that_must_show_are_of_properties_that_lanes_ask(lock: str) -> None:
     assert {hazard.property for hazard in registry.load(lock).hazards if hazard.certain} - asked(lock) == set()
 
 
@@ -144,7 +144,7 @@ def test_lanes_ask_what_the_fault_can_show(name: str, fault: str, asking: list[t
     assert [lock for lock in (RedisLock, ZooKeeperLock, Permits) if lane(lock).asks(name, (fault,))] == asking
 
 
-def test_what_the_lock_service_guards_does_not_go_to_the_store() -> None:
+def test_a_guarded_lane_does_not_ask_for_lost_updates_under_faults_of_the_store() -> None:
     lanes = {lane.store: lane for lane in lanes_of("it", ZooKeeperLock) if lane.workload.name == "set"}
     for fault, asked in (("delayed-write", False), ("store-reply-lost", False), ("late-write", True)):
         assert lanes["guarded"].asks("no-lost-update", (fault,)) is asked
@@ -152,7 +152,7 @@ def test_what_the_lock_service_guards_does_not_go_to_the_store() -> None:
         assert lanes["guarded"].asks("server-exclusion", (fault,))
 
 
-def test_where_a_lock_may_be_held_for_ever_what_takes_no_fault_comes_before_the_fault() -> None:
+def test_a_lock_that_may_be_held_for_ever_is_exercised_before_the_fault() -> None:
     asked = {*lane(SetnxNoTtl).before_the_fault(("kill-holder",))}
     assert asked == {"server-exclusion", "holder-exclusion", "no-lost-update"}, "not crash-release"
     assert lane(SetnxNoTtl).before_the_fault(("delayed-write",)) == ()

@@ -1,4 +1,4 @@
-"""What is recorded is read back, from several threads and after SIGKILL; a gate does once what it is armed for."""
+"""What is recorded is read back, from several threads and after SIGKILL. A gate does once what it is armed for."""
 
 import mmap
 import os
@@ -55,7 +55,7 @@ def test_every_field_of_a_grant_is_read_back(path: Path) -> None:
     assert read_recording(path)["token"].tolist() == [33, NONE]
 
 
-def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slow(path: Path) -> None:
+def test_the_number_of_an_error_text_is_its_line_even_if_another_thread_is_faster(path: Path) -> None:
     writing, go_on = Event(), Event()
 
     def masked(text: str) -> str:
@@ -73,7 +73,7 @@ def test_the_number_of_an_error_text_is_that_of_its_line_whichever_thread_is_slo
     assert [recorder.read_errors(path)[number.result() - 1] for number in (slow, quick)] == ["slow", "quick"]
 
 
-def test_outcomes_reasons_and_error_texts(path: Path) -> None:
+def test_outcomes_reasons_and_error_texts_are_read_back(path: Path) -> None:
     record = Recorder(path)
     record.ok(record.invoke(F.READ, 0, owner=1), value=7)
     record.fail(record.invoke(F.WRITE, 0, owner=1, value=8, base=7), Reason.STALE_TOKEN)
@@ -98,7 +98,7 @@ def test_what_was_invoked_survives_sigkill_as_pending(path: Path) -> None:
     assert read_recording(path)["outcome"].tolist() == [Outcome.OK, Outcome.PENDING]
 
 
-def test_a_loss_says_when_it_was_due_even_of_a_worker_killed_then(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_says_when_it_was_due_even_if_the_worker_is_killed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = Recorder(path)
     record.lost(3, 2, owner=44, token=33, due=11, sure=9)
     monkeypatch.setattr(Recorder, "_end", lambda *_: None)
@@ -202,7 +202,7 @@ def test_a_freeze_within_a_request_waits_for_the_request(path: Path) -> None:
         mine = Gates(recorder.map_page(path))
         mine.reach(Gate.BEFORE_RELEASE, *HELD)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
-        time.sleep(0.1)  # a machine that does not run it for longer than the freeze is to wait
+        time.sleep(0.1)  # the machine does not run it for longer than the freeze waits
         asked = time.monotonic_ns()
         mine.asks()
         signal.sigtimedwait({signal.SIGCONT}, 60)  # frozen meanwhile

@@ -1,4 +1,4 @@
-"""Locks by name: bad names get an answer that helps, and what a lock says of itself is asked before anything runs."""
+"""Locks by name: bad names get an answer that helps, and what a lock declares is checked before anything runs."""
 
 import ast
 import asyncio
@@ -81,12 +81,12 @@ def test_an_unknown_name_lists_what_exists(name: str) -> None:
     ("no lock in it", "{folder}/half.py", r"five verbs.*; Half has no acquire, renew, release, close$"),
     ("a wrong declaration", "{file}:Wrong", r"^{file}:Wrong: min_ttl = -1.0; "),
 )
-def test_what_is_no_lock_says_what_it_lacks_or_what_there_is(file: Path, name: str, says: str) -> None:
+def test_the_answer_to_a_bad_lock_says_what_is_missing_or_what_exists(file: Path, name: str, says: str) -> None:
     with pytest.raises(registry.UnknownLock, match=says.replace("{file}", str(file))):
         lock(name.format(file=file, folder=file.parent))
 
 
-def test_a_file_is_a_module_and_its_silence_is_filled_in(file: Path) -> None:
+def test_a_lock_in_a_file_is_loaded_and_gets_defaults_for_what_it_does_not_declare(file: Path) -> None:
     cls: type[LockClient] = lock(f"{file}:Mine")
     assert (cls.name, cls.backend, cls.claims, cls.tokens) == ("Mine", "redis", (), False)
     assert lock(f"{file}:Mine").__mro__[1] is cls.__mro__[1]
@@ -110,7 +110,7 @@ def test_an_error_inside_the_module_is_told_by_its_line(tmp_path: Path, text: st
     assert not any(getattr(module, "__file__", None) == str(broken) for module in list(sys.modules.values()))
 
 
-def test_a_module_that_imports_what_is_missing_is_told_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_import_is_reported_with_file_and_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fencepost_needy.py").write_text("\nimport fencepost_is_not_there\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(registry.UnknownLock, match=r"fencepost_needy\.py:2 imports fencepost_is_not_there"):
@@ -118,7 +118,7 @@ def test_a_module_that_imports_what_is_missing_is_told_too(tmp_path: Path, monke
 
 
 def test_the_fork_server_stays_light(file: Path) -> None:
-    """It loads what the harness has judged, and forks: it needs no checkers."""
+    """The fork server loads locks that the harness has checked, and forks. It needs no checkers."""
     command = [sys.executable, "-X", "importtime", "-m", "suites.worker.forkserver", f"{file}:Mine"]
     done = subprocess.run(command, cwd=ROOT, input="", capture_output=True, text=True, check=True, timeout=ENDS)
     assert "suites.locks.registry" in done.stderr
@@ -152,7 +152,7 @@ def mistake(**said: object) -> str | None:
     ("access", {"open": classmethod(lambda cls, endpoints, ttl, access=None: None)}),
     ("no sharing", {"acquire_shared": None}),
 )
-def test_what_can_be_meant_is_taken(said: dict[str, object]) -> None:
+def test_a_valid_declaration_is_accepted(said: dict[str, object]) -> None:
     assert mistake(**said) is None
 
 
@@ -204,7 +204,7 @@ def test_what_can_be_meant_is_taken(said: dict[str, object]) -> None:
     ({"renew": asyncio.sleep}, "renew is async"),
     ({"close": lambda self, now: None}, "close is called as close()"),
 )
-def test_what_cannot_be_meant_is_told_in_one_line(said: dict[str, object], told: str) -> None:
+def test_a_wrong_declaration_is_reported_in_one_line(said: dict[str, object], told: str) -> None:
     answer = there(mistake(**said))
     assert (told in answer, "\n" in answer) == (True, False)
 
@@ -217,7 +217,7 @@ FIRST, *OPENS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
 @pytest.mark.parametrize("name", [*(mutant.lock_name for mutant in catalogue().values()), *PLANTED])
-def test_every_lock_with_a_bug_can_be_meant(name: str) -> None:
+def test_every_lock_with_a_planted_bug_has_valid_declarations(name: str) -> None:
     assert wrong(registry.load(name)) is None
 
 
@@ -230,7 +230,7 @@ def patched(source: str, diff: str) -> str:
     return source
 
 
-def test_the_lock_is_one_and_promises_nothing_and_what_is_mended_promises_what_the_text_says(tmp_path: Path) -> None:
+def test_the_lock_of_the_guide_promises_nothing_and_its_fix_promises_what_the_guide_says(tmp_path: Path) -> None:
     first, mended = tmp_path / "first.py", tmp_path / "mended.py"
     first.write_text(FIRST)
     mended.write_text(patched(FIRST, DIFF))
@@ -244,7 +244,7 @@ def test_the_lock_is_one_and_promises_nothing_and_what_is_mended_promises_what_t
             assert claim.covers(claim.property, faults, "unfenced", "set")
 
 
-def test_every_other_backend_is_shown_postgres_with_its_password_and_a_session_where_the_lease_is_one() -> None:
+def test_the_guide_shows_how_to_open_a_lock_on_every_other_backend() -> None:
     takes = {}
     for shown in OPENS:
         assert ('lease = "session"' in shown or ', "session"\n' in shown) == ("def session(self)" in shown), shown

@@ -39,7 +39,7 @@ BEGUN = {"command": ["pytest", "suites/"]}
 
 @pytest.fixture
 def begun(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """A run of `fences` that nobody goes on with: its lock is free, as when its process died."""
+    """A run of `fences` that can be interrupted: `die` frees its lock, as the death of its process does."""
     monkeypatch.setattr(resume, "other_images", lambda *_: "")
     about = {"command": ["pytest", "suites/", "--lock", "redis"], "plans": [], "stages": {}}
     world.run = Run.create(world.run.path.parent / "more", about)
@@ -53,7 +53,7 @@ def die(run: Run) -> None:
 
 
 def again(world: World, asked: Selection) -> TrialSession:
-    """A new process's session of the same run."""
+    """The session of a new process that goes on with the run."""
     die(world.run)
     world.trials.clear()
     world.run, event = go_on(asked, Run.open(world.run.path))
@@ -66,7 +66,7 @@ def names(folder: Path) -> list[str]:
 
 
 class TestWhatIsStored:
-    def test_is_answered_from_there_and_the_rest_is_run(self, begun: World, fences: Selection) -> None:
+    def test_stored_trials_are_read_from_the_folder_and_the_rest_is_run(self, begun: World, fences: Selection) -> None:
         cases = list(every_case(fences, "none"))
         begun.script = lambda _: {key_of(cases[0]): Verdict.VIOLATED}
         before = list(map(begun.session(fences).answer, cases))
@@ -116,14 +116,14 @@ class TestWhatIsSetAside:
         assert names(world.run.path / ASIDE) == ["redis-none-7"]
         assert world.run.read().problems == ()
 
-    def test_what_came_to_no_verdict(self, begun: World, fences: Selection) -> None:
+    def test_a_trial_without_a_verdict_is_run_again(self, begun: World, fences: Selection) -> None:
         begun.script = breaks(TrialBroke("redis1 is paused"))
         with pytest.raises(TrialBroke):
             self.once(begun, fences)
         begun.script = lambda _: {}
         self.must_run_again(begun, fences, "redis1 is paused")
 
-    def test_what_was_left_of_a_trial_that_a_worker_broke(self, begun: World, both: Selection) -> None:
+    def test_a_trial_that_a_worker_broke_is_run_again_as_a_whole(self, begun: World, both: Selection) -> None:
         lanes = [lane.name for lane in both.lanes if lane.lock_name == "redlock"]
         begun.script = breaks(WorkerBroke("a bug of redlock's", lanes), with_redlock)
         (case, *_) = askable(both, "redis")
@@ -134,21 +134,21 @@ class TestWhatIsSetAside:
         assert names(begun.run.path / "trials") == ["redis-none-7"], "what is tried as a whole is not there twice"
 
     @cases("file, left", ("*.arrow", 100), ("*.arrow", None), ("verdicts.json", 0), ("trial.json", 0))
-    def test_what_a_power_cut_left(self, begun: World, fences: Selection, file: str, left: int | None) -> None:
-        """So many of its bytes, or no file at all."""
+    def test_a_damaged_trial_is_run_again(self, begun: World, fences: Selection, file: str, left: int | None) -> None:
+        """left: how many bytes of the file are left; None: no file at all."""
         (path, *_) = self.once(begun, fences).glob(file)
         path.unlink() if left is None else os.truncate(path, left)
         self.must_run_again(begun, fences, "")
 
     @pytest.mark.parametrize(("what", "stored"), [("plan", {}), ("lanes", []), ("version", "7.0"), ("ttl", {})])
-    def test_what_would_not_be_run_like_that(self, begun: World, fences: Selection, what: str, stored: object) -> None:
+    def test_an_outdated_trial_is_run_again(self, begun: World, fences: Selection, what: str, stored: object) -> None:
         file = self.once(begun, fences) / "trial.json"
         told = json.loads(file.read_text())
         told["about"][what] = stored
         file.write_text(json.dumps(told))
         self.must_run_again(begun, fences, "it would not be run like that today")
 
-    def test_the_later_trials_of_a_control_whose_first_is_gone(self, begun: World, fences: Selection) -> None:
+    def test_a_control_whose_first_trial_is_gone_is_run_from_the_start(self, begun: World, fences: Selection) -> None:
         case = case_of(fences, "holder-exclusion", "freeze-holder")
         begun.script = shown_by(case, 2)
         begun.session(fences).answer(case)
@@ -157,7 +157,7 @@ class TestWhatIsSetAside:
         assert [trial.attempt for trial in begun.trials] == [1, 2]
         assert names(begun.run.path / ASIDE) == ["redis-freeze-holder-7", "redis-freeze-holder-8"]
 
-    def test_what_was_half_written_is_gone(self, begun: World, fences: Selection) -> None:
+    def test_half_written_folders_are_removed(self, begun: World, fences: Selection) -> None:
         self.once(begun, fences)
         for place in ("trials", "not-run", "."):
             half = begun.run.path / place / ".redis-none-8.7-1234abcd.partial"
@@ -182,7 +182,7 @@ def test_a_trial_whose_page_was_not_drawn_yet_gets_it(begun: World, fences: Sele
 
 
 class TestTheFolder:
-    def test_says_that_it_was_resumed_and_is_closed_as_any_other(self, begun: World, fences: Selection) -> None:
+    def test_the_folder_says_that_it_was_resumed_and_is_closed_as_usual(self, begun: World, fences: Selection) -> None:
         begun.session(fences).answer(case_of(fences, "server-exclusion", "none"))
         begun.run.close({"finished": "2026-11-22T07:31:15+00:00", "interrupted": True, "broken off": ["redis none"]})
         started = begun.run.about()["started"]
@@ -198,7 +198,7 @@ class TestTheFolder:
         assert (summary["about"], len(summary["asked"]["interruptions"])) == ({"exit status": 0}, 1)
         assert why_not(begun.run).startswith("came to its end")
 
-    def test_is_held_by_one_alone_and_then_by_each_of_its_processes(self, begun: World) -> None:
+    def test_only_one_process_resumes_a_folder_and_then_each_of_its_processes_holds_it(self, begun: World) -> None:
         path = begun.run.path
         die(begun.run)
         first = reopen(Run.open(path), {})
@@ -249,7 +249,7 @@ def test_interruptions_change_no_certificate(world: World, monkeypatch: pytest.M
 
 
 class TestRefused:
-    def test_a_run_that_is_still_going_on(self, begun: World) -> None:
+    def test_a_run_that_is_still_going_on_is_not_resumed(self, begun: World) -> None:
         with pytest.raises(BadOption, match="is still going on"):
             interrupted(str(begun.run.path), begun.run.path.parent)
 
@@ -259,7 +259,7 @@ class TestRefused:
         ("merged", {**BEGUN, "merged": [{}]}, {}, "was merged from others"),
         ("without a command", {}, {}, "does not say by which command"),
     )
-    def test_a_run_that_cannot_go_on(self, tmp_path: Path, about: Any, end: Any, why: str) -> None:
+    def test_a_run_that_cannot_go_on_gives_the_reason(self, tmp_path: Path, about: Any, end: Any, why: str) -> None:
         Run.create(tmp_path, about).close(end)
         with pytest.raises(BadOption, match=why):
             interrupted("last", tmp_path)
@@ -269,20 +269,20 @@ class TestRefused:
         die(begun.run) if end is None else begun.run.close(end)
         assert interrupted("last", begun.run.path.parent).path == begun.run.path
 
-    def test_other_plans(self, begun: World, fences: Selection) -> None:
+    def test_a_run_with_other_plans_is_not_resumed(self, begun: World, fences: Selection) -> None:
         die(begun.run)
         about = {**begun.run.about(), "plans": [{}]}
         (begun.run.path / "run.json").write_text(json.dumps({"format": 2, "started": "", "about": about}))
         with pytest.raises(BadOption, match="the plans are not those"):
             go_on(fences, Run.open(begun.run.path))
 
-    def test_by_pytest_in_one_line(self, tmp_path: Path) -> None:
+    def test_pytest_refuses_an_unknown_run_in_one_line(self, tmp_path: Path) -> None:
         done = collected("--resume", "nope", "--results", str(tmp_path))
         assert (done.returncode, done.stdout) == (USAGE, "")
         assert done.stderr.strip() == f"ERROR: --resume nope: no run 'nope' in {tmp_path}, which has none"
 
 
-def test_pytest_asks_what_the_run_asked(tmp_path: Path) -> None:
+def test_a_resumed_run_collects_the_tests_of_the_interrupted_run(tmp_path: Path) -> None:
     words = ["suites/", "--lock", "redis", "--faults", "none", "-k", "fenced", "--seed=3"]
     Run.create(tmp_path, {"command": ["pytest", *words]}).close({"exit status": 2, "interrupted": True})
     begun = collected(*words[1:])
@@ -305,7 +305,7 @@ class TestOptions:
         take_options(option, list(words), tmp_path, run, lambda words: parsed[tuple(words)])
         return option
 
-    def test_what_is_not_said_is_taken_from_the_run_and_may_be_said_again(self, tmp_path: Path) -> None:
+    def test_options_are_taken_from_the_run_and_may_be_repeated(self, tmp_path: Path) -> None:
         taken = self.take(tmp_path)
         assert vars(taken) == {**vars(self.BEGUN), "resume": "last", "results": "elsewhere"}
         assert self.take(tmp_path / "again", ["--seed", "3"], **self.SAID) == taken
@@ -337,7 +337,9 @@ SAME = {IMAGE: "sha256:1"}
     ("a version that means another", {"version_of": ["redis=image:mine:1"]}, SAME, True, "^redis .* by now"),
     ("another recipe", {}, SAME, False, "would be built anew"),
 )
-def test_images(given: Any, has: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_images_are_named_as_a_reason_not_to_resume(
+    given: Any, has: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(base, "image_id", has.get)
     monkeypatch.setattr(images, "is_current", lambda _: current)
     nodes = {"redis1": {"image": IMAGE, "digest": "sha256:1"}}

@@ -1,4 +1,4 @@
-"""What pytest collects, which starts nothing; which of its processes, and which shard, runs which of it."""
+"""What pytest collects, without starting anything, and which of its processes and which shard runs which part of it."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ from suites.worker.pool import ROOT
 
 
 def process(number: int) -> Mock:
-    """As xdist sees it: takes the numbers of tests."""
+    """A process of pytest as xdist sees it: it takes the numbers of tests."""
     made = Mock(gateway=SimpleNamespace(id=f"gw{number}"), todo=[], shutting_down=False)
     made.send_runtest_some.side_effect = made.todo.extend
     made.shutdown.side_effect = lambda: made.configure_mock(shutting_down=True)
@@ -37,7 +37,7 @@ def process(number: int) -> Mock:
 
 
 def ran(run: Selection, processes: int) -> list[list[tuple[str, str, str]]]:
-    """For each process the trials that it runs, in order, where all take as long: backend, column and stage."""
+    """For each process its trials (backend, column, stage) in order, if all trials take equally long."""
     where = {}
     for backend in run.backends:
         for number, fault in enumerate(run.faults):
@@ -83,7 +83,7 @@ def test_two_processes_try_a_version_each_and_columns_in_step() -> None:
     assert new == [("redis", fault, CANDIDATE) for fault in faults]
 
 
-def test_what_has_an_environment_of_its_own_comes_before_the_other_version_and_of_three_nobody_is_idle() -> None:
+def test_a_process_tries_one_version_and_then_other_stages_and_none_of_three_is_idle() -> None:
     for mine in ran(upgrading(), 2):
         stages = [stage for _, _, stage in mine]
         alone = [stage for stage in stages if stage in (BASELINE, CANDIDATE)]
@@ -95,8 +95,8 @@ def test_what_has_an_environment_of_its_own_comes_before_the_other_version_and_o
 
 
 class TestCollecting:
-    def test_starts_nothing_and_writes_nothing(self, tmp_path: Path) -> None:
-        """Without an engine to be had, without a folder for results, and without a subprocess."""
+    def test_collecting_starts_nothing_and_writes_nothing(self, tmp_path: Path) -> None:
+        """Collecting needs no Docker Engine, makes no folder for results, and starts no subprocess."""
         runs = tmp_path / "runs"
         program = (
             "import sys, pytest\n"
@@ -127,7 +127,7 @@ class TestCollecting:
         assert len([1 for one, other in pairwise(trials) if one != other]) == 3
 
     def test_a_word_too_many_is_said_before_anything_begins(self, tmp_path: Path) -> None:
-        """That is what `--faults none freeze-holder` is; pytest by itself would say so when the run has its folder."""
+        """`--faults none freeze-holder` has one. pytest by itself would say so only when the run has its folder."""
         done = collected("--faults", "none", "freeze-holder", "--results", str(tmp_path))
         assert done.returncode == USAGE
         assert "not found: freeze-holder (an option takes one value: --faults a,b" in done.stderr
@@ -162,7 +162,7 @@ def load(run: Selection) -> dict[tuple[str, str, int], float]:
 
 @pytest.mark.parametrize("profile", ["smoke", "default", "nightly"])
 @pytest.mark.parametrize("n", [1, 7, 61])
-def test_the_shards_are_the_whole_no_test_is_in_two_and_they_take_as_long_as_each_other(profile: str, n: int) -> None:
+def test_shards_divide_all_tests_without_overlap_into_equally_long_parts(profile: str, n: int) -> None:
     run = whole(profile)
     places = run.places(n)
     assert places.keys() == {(lane, fault) for lane in run.lanes for fault in run.faults}
@@ -180,7 +180,7 @@ def test_the_shards_are_the_whole_no_test_is_in_two_and_they_take_as_long_as_eac
 
 
 @pytest.mark.parametrize(("options", "n"), [({"profile": "smoke"}, 5), ({"lock": ["redis", "etcd"]}, 2)])
-def test_what_a_shard_asks(options: dict[str, object], n: int) -> None:
+def test_shards_together_ask_exactly_what_the_whole_run_asks(options: dict[str, object], n: int) -> None:
     run = asked(**options)
     parts = [run.only(Shard(i, n)) for i in range(1, n + 1)]
     assert sorted(question for part in parts for question in questions(part)) == sorted(questions(run))
@@ -188,7 +188,7 @@ def test_what_a_shard_asks(options: dict[str, object], n: int) -> None:
     assert sorted(trial for part in parts for trial in load(part)) == sorted(load(run)), "no trial is run by two"
 
 
-def test_each_boots_only_what_it_runs() -> None:
+def test_each_shard_boots_only_the_backends_that_it_runs() -> None:
     run = whole("default")
     first, last = run.only(Shard(1, 8)), run.only(Shard(8, 8))
     assert (first.booted, last.booted) == (("redis",), ("postgres",))
@@ -196,7 +196,7 @@ def test_each_boots_only_what_it_runs() -> None:
     assert run.booted == run.backends
 
 
-def test_what_cannot_be_asked_is_told_once_where_its_backend_is() -> None:
+def test_a_case_that_cannot_be_asked_is_reported_by_one_shard_of_its_backend() -> None:
     run = asked(lock=["redis", "etcd"], faults=["none", "clock-jump-forward"])
     told = {i: {one.backend for one in run.only(Shard(i, 2)).not_run()} for i in (1, 2)}
     assert told == {1: {"redis"}, 2: {"etcd"}} or told == {1: set(), 2: {"etcd"}}
@@ -217,7 +217,7 @@ def test_the_cut_is_the_same_every_time_and_keeps_the_order() -> None:
     assert (cut(costs, 1), cut([], 3), cut([1.0], 3)) == ([1] * 8, [], [2])
 
 
-def test_overlapping_steps_take_the_time_of_the_longest_and_another_version_an_environment_of_its_own() -> None:
+def test_expected_time_counts_the_longest_overlapping_step_and_a_new_environment() -> None:
     long, short, last = "kill-server", "pause-server", "lose-replies"
     steps = (Step(long, 1.0, 5.0, {}), Step(short, 0.5, 1.0, {}, beside=True), Step(last, 1.0, 2.0, {}))
     plan, calm = Plan("p", "redis", 1, steps), Plan("none", "redis", 1, ())
@@ -232,7 +232,7 @@ def test_overlapping_steps_take_the_time_of_the_longest_and_another_version_an_e
 @pytest.mark.parametrize(
     "text", ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "1/1001", "01/2", " 1/2", "1/2\n", "1.0/2", "²/3"]
 )
-def test_what_is_no_shard_says_what_is(text: str) -> None:
+def test_an_invalid_shard_is_refused_with_the_expected_form(text: str) -> None:
     good = ["1/1", "1/2", "2/2", "1000/1000"]
     assert [str(parse(each)) for each in good] == good
     with pytest.raises(BadOption, match="expected I/N"):

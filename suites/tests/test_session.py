@@ -27,7 +27,7 @@ LANES = ("redlock/register/unfenced",)
 
 
 class TestOneTrialForAllCases:
-    def test_it_runs_once_on_one_environment_with_every_lane(self, world: World, fences: Selection) -> None:
+    def test_a_trial_runs_once_on_one_environment_with_every_lane(self, world: World, fences: Selection) -> None:
         world.session(fences).close()
         assert world.environments == [], "nothing is started before a case is asked"
         session = world.session(fences)
@@ -50,8 +50,8 @@ class TestOneTrialForAllCases:
         world.session(run).answer(run.cases("server-exclusion")[0])
         assert world.environments[0].backends == [("redis", "image:mine:1")]
 
-    def test_members_that_hold_different_things_are_asked_nothing_more(self, world: World, fences: Selection) -> None:
-        """Nothing undoes that: the next trial would be judged by what this one found."""
+    def test_a_cluster_whose_members_disagree_is_closed_after_the_trial(self, world: World, fences: Selection) -> None:
+        """Nothing undoes the difference, so the next trial would be judged by what this one found."""
         case = case_of(fences, "members-agree", "none")
         world.script = lambda _: {key_of(case): Verdict.VIOLATED}
         session = world.session(fences)
@@ -72,7 +72,7 @@ class TestWhatIsTold:
         assert [event.text("column") for event in world.told if event.name == "done"] == ["none", "freeze-holder"]
         assert {str(word) for event in world.told for word in event.facts.get("words", ())} == {"upheld"}
 
-    def test_failing_verdicts_with_lane_property_and_word(self, world: World, fences: Selection) -> None:
+    def test_a_failing_verdict_is_reported_with_lane_property_and_word(self, world: World, fences: Selection) -> None:
         case = case_of(fences, "server-exclusion", "none")
         world.script = lambda _: {key_of(case): Verdict.VIOLATED}
         world.session(fences).answer(case)
@@ -89,7 +89,7 @@ class TestParts:
         assert len(both.parts("redis", "none")) == 2
         return both
 
-    def test_each_is_a_trial_of_its_own_on_one_environment(self, world: World, parts: Selection) -> None:
+    def test_each_part_is_a_trial_of_its_own_on_one_environment(self, world: World, parts: Selection) -> None:
         session = world.session(parts)
         for case in every_case(parts, "none"):
             if case.because is None:
@@ -98,7 +98,7 @@ class TestParts:
         assert tuple(trial.lanes for trial in world.trials) == parts.parts("redis", "none")
         assert len(world.environments) == 1
 
-    def test_one_that_breaks_takes_no_other_along(self, world: World, parts: Selection) -> None:
+    def test_a_part_that_breaks_does_not_break_the_others(self, world: World, parts: Selection) -> None:
         world.script = breaks(TrialBroke("the first"), lambda trial: trial.part == 1)
         session = world.session(parts)
         first, second = (askable(parts, lock)[0] for lock in ("redis", "redlock"))
@@ -165,7 +165,7 @@ class TestPositiveControls:
         assert told == ([] if fires else ["known weakness did not show"])
         assert [event.number("again") for event in world.told if event.name == "done"] == [1, 1, 0][3 - attempts :]
 
-    def test_each_lane_stops_when_its_own_has_been_shown(self, world: World, fences: Selection) -> None:
+    def test_each_lane_stops_when_its_own_weakness_has_been_shown(self, world: World, fences: Selection) -> None:
         stores = ("unfenced", "fence-writes")
         first, second = (case_of(fences, "holder-exclusion", "freeze-holder", store) for store in stores)
         world.script = lambda trial: shown_by(first, 2)(trial) | shown_by(second, 3)(trial)
@@ -182,10 +182,10 @@ class TestPositiveControls:
         ("at the second chance", CANDIDATE, {CANDIDATE: 4}, [(CANDIDATE, 1), *pairs(4, 5, 6, 7)]),
         ("on both", CANDIDATE, {CANDIDATE: 1, BASELINE: 4}, [(CANDIDATE, 1), *pairs(4, 5)]),
     )
-    def test_what_only_the_new_version_may_show_is_tried_on_both_once_it_has_shown(
+    def test_a_weakness_that_only_the_new_version_may_show_is_then_tried_on_both(
         self, world: World, stage: str, shows: dict[str, int], attempts: list[tuple[str, int]]
     ) -> None:
-        """shows: stage → the first attempt in which it shows, and from then on in each."""
+        """shows: stage → the first attempt in which the weakness shows; it shows in all later ones, too."""
         versions = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]} if stage else {}
         run = asked(lock=["etcd"], faults=["stall-disk", "kill-server"], seed=SEED, **versions)
         places = [(fault, stage) for fault in run.faults]
@@ -210,10 +210,10 @@ class TestPositiveControls:
         ("no more on the new one", set[int](), {1, 8}, pairs(10, 9, 8)[::-1]),
         ("on the new one alone", set[int](), {1, 8, 10, 11}, pairs(11, 10, 9, 8)[::-1]),
     )
-    def test_what_breaks_without_a_promise_is_tried_on_both_until_the_old_version_breaks_it_too(
+    def test_an_unpromised_break_is_tried_on_both_until_the_old_version_shows_it_too(
         self, world: World, old: set[int], new: set[int], attempts: list[tuple[str, int]]
     ) -> None:
-        """old, new: the attempts in which it breaks."""
+        """old, new: the attempts in which that version breaks the property."""
         run = asked(lock=["etcd", "etcd-key"], faults=["kill-server"], seed=SEED, from_=["etcd=3.4"], to=["etcd=3.5"])
         case = next(it for it in run.cases("fenced-store") if it.stage == CANDIDATE and it.because is None)
         broken = {key_of(case): Verdict.NOT_PROMISED_BROKEN}
@@ -243,7 +243,7 @@ def told(*words: Verdict) -> list[CaseAnswer]:
     return [CaseAnswer(Judgement("p", word, ""), Path(f"{n}"), n, n) for n, word in enumerate(words, 1)]
 
 
-def test_nothing_but_a_shown_control_hides_a_heavier_word_here_and_in_the_report() -> None:
+def test_only_a_shown_control_hides_a_heavier_verdict_in_the_session_and_the_report() -> None:
     for words in itertools.chain(zip(Verdict), itertools.product(POSSIBLE, repeat=CONTROLS)):
         left = set(words)
         if Verdict.WEAKNESS_SHOWN in left:
@@ -267,7 +267,7 @@ def test_the_failing_four_fail(word: Verdict) -> None:
         answer.must_hold()
 
 
-def test_the_story_is_told_as_the_page_tells_it_and_reaches_neither_terminal_nor_xml_as_it_was_recorded() -> None:
+def test_the_story_is_that_of_the_page_and_has_no_unprintable_characters() -> None:
     judgement = Judgement("p", Verdict.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
     assert CaseAnswer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
     assert CaseAnswer(judgement, Path("page.html"), 1, 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
@@ -287,7 +287,7 @@ def test_a_broken_environment_is_not_kept(world: World, fences: Selection, monke
 
 
 @pytest.mark.parametrize("first", ["redis", "redlock"])
-def test_the_others_are_tried_without_it(world: World, both: Selection, first: str) -> None:
+def test_other_locks_are_tried_again_without_the_lock_that_broke(world: World, both: Selection, first: str) -> None:
     world.script = breaks(WorkerBroke(f"{LINE}\nTraceback", LANES), with_redlock)
     session = world.session(both)
     good, bad = askable(both, "redis"), askable(both, "redlock")
@@ -314,7 +314,7 @@ def test_the_others_are_tried_without_it(world: World, both: Selection, first: s
     ("elsewhere", WorkerBroke(LINE, ["elsewhere/register/unfenced"])),
     ("everybody", WorkerBroke(LINE, [*LANES, "redis/register/unfenced"])),
 )
-def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both: Selection, error: TrialBroke) -> None:
+def test_a_trial_is_not_rerun_if_no_single_lock_is_to_blame(world: World, both: Selection, error: TrialBroke) -> None:
     world.script = breaks(error, with_redlock)
     session = world.session(both)
     with pytest.raises(TrialBroke):
@@ -326,7 +326,7 @@ def test_where_nobody_alone_can_be_blamed_it_is_not_run_again(world: World, both
     assert [LINE in str(problem) for problem in world.run.read().problems] == [True], "the report says why"
 
 
-def test_the_report_and_the_progress_have_it_in_a_line_and_the_page_in_full(world: World, both: Selection) -> None:
+def test_report_and_progress_show_one_line_of_an_error_and_the_page_shows_all(world: World, both: Selection) -> None:
     world.script = breaks(WorkerBroke(f"{LINE}\nTraceback\n  File 'mine.py'", LANES), with_redlock)
     world.session(both).answer(askable(both, "redis")[0])
     (problem,) = world.run.read().problems

@@ -1,4 +1,4 @@
-"""An upgrade: every trial on both versions, in turn; its columns, which begin with the old one; its planted bugs."""
+"""An upgrade: trials on both versions in turn, columns that begin with the old version, and planted bugs."""
 
 import sys
 from dataclasses import replace
@@ -34,7 +34,7 @@ def upgrade() -> Selection:
     return upgrading(faults=TRIED)
 
 
-def test_what_is_certified_is_told_at_once_and_only_its_backends_are_tried() -> None:
+def test_the_first_lines_name_the_upgrade_and_only_its_backends_are_tried() -> None:
     other = asked(lock=["redis", "etcd"], from_=["redis=8.0", "etcd=3.5"], to=["redis=8.0", "etcd=3.6"])
     same, differs = upgrade_lines(other.stages, {})
     both = "both are fencepost/redis:trixie, so a version is held against itself"
@@ -55,7 +55,7 @@ def test_every_case_is_asked_on_both_versions(upgrade: Selection) -> None:
     assert {case.stage for case in alone} == {""}
 
 
-def test_pytest_runs_them_in_turn() -> None:
+def test_pytest_runs_the_trials_of_both_versions_in_turn() -> None:
     versions = ("--from", f"redis={OLD}", "--to", f"redis={NEW}")
     columns = [*TRIED, "kill-holder"]
     done = collected("--lock", "redis", "--faults", ",".join(columns), *versions)
@@ -98,7 +98,7 @@ def test_each_stage_has_an_environment_of_its_own_and_the_same_trials(world: Wor
     assert (old.closed, new.closed) == (True, True)
 
 
-def test_what_one_stage_broke_the_other_may_keep(world: World, upgrade: Selection) -> None:
+def test_a_promise_that_one_stage_broke_may_be_upheld_by_the_other(world: World, upgrade: Selection) -> None:
     old, new = (case_of(upgrade, "server-exclusion", "none", stage=stage) for stage in (BASELINE, CANDIDATE))
     world.script = lambda trial: {key_of(old): Verdict.VIOLATED} if trial.stage == BASELINE else {}
     session = world.session(upgrade)
@@ -151,7 +151,7 @@ def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> N
 
 
 @pytest.mark.parametrize("column", ROLLING)
-def test_nothing_becomes_another_where_both_are_the_same_image(column: str) -> None:
+def test_rolling_columns_are_not_run_if_both_versions_are_the_same_image(column: str) -> None:
     same = asked(lock=["etcd"], from_=["etcd=3.4"], to=["etcd=3.4"])
     assert not same.runnable("etcd", column)
     (whole,) = [item for item in same.not_run() if item.fault == column]
@@ -161,7 +161,7 @@ def test_nothing_becomes_another_where_both_are_the_same_image(column: str) -> N
 
 @pytest.mark.parametrize("column", [LEADER_LAST, LEADER_FIRST])
 @pytest.mark.parametrize("backend", ["redis", "zookeeper", "etcd"])
-def test_in_the_mixed_state_all_goes_wrong(backend: str, column: str) -> None:
+def test_servers_links_and_holders_fail_in_the_mixed_state(backend: str, column: str) -> None:
     steps = plan(column, backend).steps
     rolls = [number for number, step in enumerate(steps) if step.fault == "roll-version"]
     inside = {step.fault for step in steps[rolls[0] + 1 : rolls[-1]]}
@@ -172,7 +172,7 @@ def test_in_the_mixed_state_all_goes_wrong(backend: str, column: str) -> None:
     assert [steps[number - 1].fault for number in across] == ["freeze-holder"]
 
 
-def test_what_members_keep_under_load_is_asked_of_both_versions_with_the_plainest_lock() -> None:
+def test_members_under_load_are_asked_on_both_versions_with_the_plainest_lock() -> None:
     ordinary, made = asked(backend=["etcd"]), asked(backend=["etcd"], from_=["etcd=3.4"], to=["etcd=3.5"])
     assert not any(case.fault == "kill-under-load" for case in ordinary.cases("members-agree"))
     for column in ("kill-under-load", "cascade", "rejoin-then-lead"):
@@ -181,7 +181,7 @@ def test_what_members_keep_under_load_is_asked_of_both_versions_with_the_plaines
         assert len(made.parts("etcd", column)) == 1
 
 
-def test_each_stage_has_its_columns_and_who_names_faults_gets_those() -> None:
+def test_each_stage_has_its_own_columns_and_named_faults_select_the_stages() -> None:
     made = asked(backend=["etcd"], from_=["etcd=3.4"], to=["etcd=3.5"], profile="smoke")
     told = {(case.stage, case.fault) for name in ("server-exclusion", "recovery") for case in made.cases(name)}
     for stage, columns in COLUMNS.items():
@@ -203,7 +203,7 @@ def test_a_single_server_has_no_mixed_state() -> None:
 
 @pytest.fixture
 def kazoo(monkeypatch: pytest.MonkeyPatch) -> Interpreter:
-    """What the suite's own Python is, so that nothing is installed where it has these releases already."""
+    """The suite's own Python, which stands in for interpreters with these releases, so that nothing is installed."""
     ours = Interpreter(sys.executable, tuple(sys.path))
     monkeypatch.setattr(python_environment, "ask", lambda _: ours)
     monkeypatch.setattr(
@@ -239,16 +239,16 @@ def test_client_libraries_are_upgraded_for_the_locks_that_import_them(world: Wor
     ("no lock has it", (["pytest=9.1"], ["pytest=9.2"]), "no lock of ours imports pytest: name yours with --lock"),
 )
 @pytest.mark.usefixtures("kazoo")
-def test_releases_that_cannot_be_meant(given: tuple[list[str], list[str]], said: str) -> None:
+def test_an_impossible_upgrade_of_a_client_library_is_refused(given: tuple[list[str], list[str]], said: str) -> None:
     assert said in refused(from_=given[0], to=given[1])
 
 
-def test_what_was_upgraded_is_another_cluster(world: World) -> None:
+def test_an_upgraded_cluster_is_closed_and_not_reused(world: World) -> None:
     made = upgrading(faults=[LEADER_FIRST, LEADER_LAST])
     session = world.session(made)
     for case in made.cases("server-exclusion"):
         assert session.answer(case).judgement.word is Verdict.UPHELD
-    await_(lambda: [environment.closed for environment in world.environments] == [True, True])  # it is closed aside
+    await_(lambda: [environment.closed for environment in world.environments] == [True, True])  # a thread closes them
     assert {backend for one in world.environments for backend in one.backends} == {("redis", OLD)}
     plans = [made.plan(column, "redis") for column in (LEADER_FIRST, LEADER_LAST)]
     assert [trial.plan for trial in world.trials] == plans
@@ -278,8 +278,8 @@ def test_every_backend_has_bugs_without_a_fault_and_under_one(backend: str) -> N
     assert {(column, (bugs_of_certification.tried()[lane].fault,)) for column, lane in there} == set(faults.items())
 
 
-def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(whole: Selection) -> None:
-    """In a lock on the new version, in a server on its own."""
+def test_a_planted_bug_is_tried_once_and_asked_for_the_property_that_names_it(whole: Selection) -> None:
+    """A bug in a lock is tried on the new version; a bug in a server has a version of its own."""
     cases = whole.planted_cases()
     lanes = bugs_of_certification.lanes(("redis",))
     assert dict(map(key_of, cases)) == {lane.name: CAUGHT[lane.name] for lane in lanes}
@@ -290,13 +290,13 @@ def test_a_bug_is_tried_once_and_asked_for_what_must_name_it(whole: Selection) -
         assert case.lane in whole.runnable("redis", case.fault)
 
 
-def test_its_lanes_are_in_no_other_trial_and_no_other_lane_is_in_its_own(whole: Selection) -> None:
+def test_lanes_of_planted_bugs_share_no_trial_with_other_lanes(whole: Selection) -> None:
     for trial in whole.trials():
         assert {lane in whole.planted for lane in trial.lanes} == {trial.fault in bugs_of_certification.COLUMNS}
     assert not any(case.lane in whole.planted for name in CAUGHT.values() for case in whole.cases(name))
 
 
-def test_only_where_all_is_certified_or_by_its_column_something_is_planted_and_no_lock_that_was_asked_for() -> None:
+def test_bugs_are_planted_only_in_a_whole_certification_or_if_their_column_is_named() -> None:
     assert asked(lock=["redis"]).planted_cases() == upgrading(faults=["none"]).planted_cases() == []
     assert {case.fault for case in upgrading(faults=["planted-none"]).planted_cases()} == {"planted-none"}
     assert "planted-none: between which versions" in refused(lock=["redis"], faults=["planted-none"])
@@ -327,7 +327,7 @@ def test_a_server_with_a_bug_has_an_environment_of_its_own(world: World, whole: 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_servers_with_a_bug(backend: str) -> None:
+def test_only_redis_and_etcd_have_a_server_with_a_planted_bug(backend: str) -> None:
     stages = asked(from_=[f"{backend}={OLD}"], to=[f"{backend}={NEW}"]).stages
     versions = {stage.name: stage.versions for stage in stages}
     there_is = backend in ("redis", "etcd")
@@ -335,7 +335,7 @@ def test_servers_with_a_bug(backend: str) -> None:
     assert (versions[BROKEN_SERVER][backend] != NEW) == (bugs_of_certification.SERVER in columns) == there_is
 
 
-def test_pytest_runs_them_last() -> None:
+def test_pytest_runs_planted_bugs_last() -> None:
     done = collected("--lock", "redis", "--from", f"redis={OLD}", "--to", f"redis={NEW}")
     assert done.returncode == 0, done.stdout + done.stderr
     names = [line for line in done.stdout.splitlines() if line.startswith("suites/")]

@@ -107,8 +107,8 @@ def tapped(spec: Spec) -> Iterator[Tapped]:
         server.close()
 
 
-def test_it_passes_everything_on_and_counts_the_messages_of_each_verb(tapped: Tapped) -> None:
-    assert tapped.ask(b"before") == b"BEFORE"  # of no verb
+def test_the_tap_passes_everything_on_and_counts_the_messages_of_each_verb(tapped: Tapped) -> None:
+    assert tapped.ask(b"before") == b"BEFORE"  # belongs to no verb
     for number in range(3):
         tapped.begins()
         assert [tapped.ask(b"a"), *([tapped.ask(b"b")] if number else [])][0] == b"A"
@@ -116,10 +116,10 @@ def test_it_passes_everything_on_and_counts_the_messages_of_each_verb(tapped: Ta
     assert [row_format.COUNT.unpack_from(tapped.handle.page, at)[0] for at in places] == [3, 2, 0]
 
 
-def test_ways_that_are_nobodys_tell_when_the_machine_does_not_run_the_tap() -> None:
+def test_a_watch_through_the_tap_shows_when_the_machine_does_not_run_the_tap() -> None:
     server, taps = Server(), Taps()
     ways = taps.endpoints((server.endpoint, server.endpoint))
-    watch = Watch(Prober(BACKENDS["etcd"]), ways)  # not in its own protocol, which a tap of a worker would await
+    watch = Watch(Prober(BACKENDS["etcd"]), ways)  # answers are not in its protocol, which the tap of a worker expects
     try:
         watch.begin()
         await_(lambda: len(server.asked) > 2)
@@ -137,13 +137,13 @@ def test_the_worker_is_frozen_when_the_message_is_on_its_way(tapped: Tapped) -> 
     tapped.begins_under(Gate.AT_ANSWER, Action.FREEZE, message=2)
     assert tapped.ask(b"a") == b"A"
     assert not tapped.caught()
-    assert tapped.ask(b"b") == b"B"  # it has what it is to read when it goes on
+    assert tapped.ask(b"b") == b"B"  # the worker has the message to read when it goes on
     assert tapped.handle.frozen()
     caught = held(tapped.handle.page, Gate.AT_ANSWER)
     assert (caught.owner, caught.key, caught.process) == (5, 0, 7)
 
 
-def test_who_was_caught_may_go_on_once_it_was_thawed_also_where_the_gate_is_armed_anew_since(tapped: Tapped) -> None:
+def test_a_thawed_worker_may_go_on_even_if_the_gate_is_armed_again(tapped: Tapped) -> None:
     worker = TappedWorker(str(tapped.handle.spec.recording).removesuffix(".0.rec"))
     worker.connects()
     assert worker.let_go(MAIN)
@@ -191,7 +191,7 @@ def test_the_worker_is_killed(tapped: Tapped) -> None:
     await_(lambda: gone(tapped.handle.pid))
 
 
-def test_who_is_told_to_give_up_gets_the_message_once_it_is_thawed(tapped: Tapped) -> None:
+def test_a_worker_that_must_give_up_gets_the_message_once_it_is_thawed(tapped: Tapped) -> None:
     assert tapped.process.stdout is not None
     assert tapped.process.stdout.readline() == "ready\n"
     tapped.begins_under(Gate.AT_ANSWER, Action.CANCEL, message=1, verb=F.ACQUIRE)
@@ -220,7 +220,7 @@ def test_a_request_comes_late_whether_somebody_waits_for_its_answer_or_not(tappe
     assert hangs_up or tapped.hear().startswith(b"B")
 
 
-def test_who_hangs_up_before_there_is_a_connection_to_the_server_has_sent_what_it_sent(tapped: Tapped) -> None:
+def test_the_bytes_of_a_client_that_hangs_up_early_still_reach_the_server(tapped: Tapped) -> None:
     for _ in range(30):
         with socket.create_connection(tapped.client.getpeername(), timeout=SOON) as client:
             client.sendall(b"a\n")
@@ -228,7 +228,7 @@ def test_who_hangs_up_before_there_is_a_connection_to_the_server_has_sent_what_i
     assert tapped.server.asked == [b"a"] * 30
 
 
-def test_a_worker_that_takes_the_place_of_another_is_told_by_its_connection(tapped: Tapped, spec: Spec) -> None:
+def test_the_tap_knows_the_successor_of_a_worker_by_its_new_connection(tapped: Tapped, spec: Spec) -> None:
     successor = replace(spec, generation=spec.generation + 1)
     recorder.create(successor.recording, 100)
     record = recorder.Recorder(successor.recording)

@@ -1,4 +1,4 @@
-"""Clusters of somebody else's: who is let in, what is swept, and TLS through a proxy with the server behind it."""
+"""Clusters of somebody else: which locks get access, what is swept, and TLS through a proxy to the server behind it."""
 
 import contextlib
 import ssl
@@ -30,8 +30,7 @@ NAME = "db-a.example"
 WORLD = cast(
     OwnEnvironment,
     SimpleNamespace(endpoints=lambda *_: ENDPOINTS, direct=lambda _: ("db:1",), access=lambda _: Access("ann", SECRET)),
-)
-"""Stands in for an environment beside a cluster of somebody else's."""
+)  # stands in for an environment beside a cluster of somebody else
 
 
 class Lock:
@@ -91,7 +90,7 @@ def test_a_request_that_fails_now_and_then_is_tried_again() -> None:
     ("denied", Refused(Reason.DENIED, f"{SECRET}?"), r"^the target redis does not let mine in: denied: \*\*\*\?$"),
     ("a bug", LookupError(f"ann:{SECRET}@db"), r"^mine broke when it asked the target redis .*(?s:.*)ann:\*\*\*@db"),
 )
-def test_what_goes_wrong_is_told_without_the_password(error: Exception, says: str) -> None:
+def test_an_error_is_reported_without_the_password(error: Exception, says: str) -> None:
     Lock.raises.append(error)
     with pytest.raises(Failed, match=says) as caught:
         ask()
@@ -101,7 +100,7 @@ def test_what_goes_wrong_is_told_without_the_password(error: Exception, says: st
     assert Lock.done[-1].startswith("sweep")
 
 
-def test_what_cannot_be_swept_is_said_and_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_that_cannot_be_swept_are_reported_and_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lock, "sweep", raising(Refused(Reason.UNAVAILABLE, f"AUTH {SECRET}")))
     said: list[str] = []
     target_cleanup.sweep(WORLD, "redis", [(cast(type[LockClient], Lock), ["a", "b"])], said.append)
@@ -110,7 +109,7 @@ def test_what_cannot_be_swept_is_said_and_nothing_is_raised(monkeypatch: pytest.
 
 @dataclass
 class Server:
-    """Answers every connection with one byte, at an address that is not its name."""
+    """Answers every connection with one byte. Its address is not the name in its certificate."""
 
     endpoint: str
     ca: str
@@ -146,26 +145,26 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 class TestZooKeeper:
     def _dial(self, server: Server, name: str) -> Any:
-        """As kazoo does it, with all that our session gave it."""
+        """Connect as kazoo does, with everything that our session gave it."""
         zk = ZooKeeperSession([server.endpoint], 2.0, server.access(name)).zk
         host, port = server.endpoint.split(":")
         names = ("use_ssl", "keyfile", "certfile", "ca", "keyfile_password", "verify_certs", "check_hostname")
         given = {name: getattr(zk, name) for name in names}
         return zk.handler.create_connection(address=(host, int(port)), hostname=host, timeout=SOON, **given)
 
-    def test_the_name_is_that_of_the_server_and_another_is_not_let_pass_for_it(self, server: Server) -> None:
+    def test_zookeeper_over_tls_checks_the_name_of_the_server(self, server: Server) -> None:
         with self._dial(server, NAME) as connection:
             assert connection.recv(1) == b"+"
         assert server.asked_for[-1] == NAME
         with pytest.raises(ssl.SSLCertVerificationError):
             self._dial(server, "db-b.example")
 
-    def test_without_tls_nothing_is_different(self) -> None:
+    def test_a_session_without_access_uses_neither_tls_nor_a_password(self) -> None:
         zk = ZooKeeperSession(["127.0.0.1:1"], 2.0).zk
         assert (zk.use_ssl, zk.auth_data) == (False, set())
 
 
-def test_for_redis_the_name_is_that_of_the_server_and_another_is_not_let_pass_for_it(server: Server) -> None:
+def test_redis_over_tls_checks_the_name_of_the_server(server: Server) -> None:
     connection = RedisNode(server.endpoint, SOON, server.access(NAME))._new()
     connection.connect()
     assert server.asked_for[-1] == NAME

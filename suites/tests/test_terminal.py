@@ -1,4 +1,4 @@
-"""What a person, a log and JUnit's XML are told, by a run of pytest whose trials are made up."""
+"""What a terminal, a log and JUnit's XML get from a run of pytest whose trials are made up."""
 
 import contextlib
 import os
@@ -103,7 +103,7 @@ class Project:
         (self.folder / "pytest.ini").write_text("[pytest]\naddopts = -rfE\n")
 
     def begin(self, argv: Sequence[str], environment: Mapping[str, str], stdin: int, stdout: int) -> Popen[bytes]:
-        plugins = ["-p", "xdist"] if "-n" in argv else []  # and none of those that stand about
+        plugins = ["-p", "xdist"] if "-n" in argv else []  # and no other that is installed
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugins, *argv, str(self.folder)]
         ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "MINI": str(self.results), "PYTHONPATH": str(ROOT)}
         kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
@@ -121,7 +121,7 @@ class Project:
         with self.begin(argv, environment, theirs, theirs) as process:
             os.close(theirs)
             got = bytearray()
-            with contextlib.suppress(OSError):  # Linux: whoever wrote has gone
+            with contextlib.suppress(OSError):  # Linux: the writer has gone
                 while data := os.read(ours, 1 << 16):
                     got += data
         os.close(ours)
@@ -130,7 +130,7 @@ class Project:
 
 @pytest.fixture(scope="module", params=[(), ("-n", "2")], ids=["n0", "n2"])
 def logged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """What stands in a log of one verdict of each kind, and JUnit's XML."""
+    """The log of a run with one verdict of each kind, and the path of JUnit's XML."""
     folder = tmp_path_factory.mktemp("logged")
     status, text = Project(folder, ONE_OF_EACH).log(*request.param, "--junitxml", str(folder / "junit.xml"))
     assert status == 1
@@ -138,7 +138,7 @@ def logged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 class TestLog:
-    def test_tells_trials_and_not_tests(self, logged: tuple[str, Path]) -> None:
+    def test_a_log_lists_trials_and_not_tests(self, logged: tuple[str, Path]) -> None:
         text, _ = logged
         assert "\x1b" not in text
         lines = text.splitlines()
@@ -151,14 +151,14 @@ class TestLog:
         assert re.fullmatch(r"=+ 1 failed, 3 passed, 1 skipped in .* =+", lines[-3])
         assert re.fullmatch(r"report: .*/index\.html", lines[-1])
 
-    def test_ends_with_what_it_came_to_in_few_lines(self, logged: tuple[str, Path]) -> None:
+    def test_a_log_ends_with_the_result_in_few_lines(self, logged: tuple[str, Path]) -> None:
         lines = logged[0].splitlines()
         (at,) = [at for at, line in enumerate(lines) if line.strip("=") == " result "]
         assert lines[at + 1] == "PASSED: 5 of 5 promises upheld; 3 known weaknesses shown, as expected"
         assert len(lines) - at <= 25
         assert [line for line in lines[at:] if line.startswith("all verdicts: .venv/bin/python -m results show ")]
 
-    def test_names_a_failing_verdict_at_once_and_its_test_not_twice(self, logged: tuple[str, Path]) -> None:
+    def test_a_log_names_a_failing_verdict_at_once_and_does_not_repeat_its_test(self, logged: tuple[str, Path]) -> None:
         text, _ = logged
         (line,) = [line for line in text.splitlines() if "violated: recovery in redis/set/unfenced under none" in line]
         assert line.isprintable()
@@ -182,29 +182,29 @@ class TestLog:
             if failure is not None:
                 assert f"  {first}\n  {second}\n  see " in (failure.text or "")
 
-    def test_tells_a_bug_at_length_and_once_why_a_trial_broke(self, tmp_path: Path) -> None:
+    def test_a_log_shows_a_bug_in_full_and_only_counts_tests_that_were_not_judged(self, tmp_path: Path) -> None:
         status, text = Project(tmp_path, ("upheld", *["trial broke"] * 20), BUG).log()
         assert status == 1
         assert "raise RuntimeError('a bug of ours')" in text
         assert "told elsewhere" not in text
         assert "1 passed, 1 skipped, 1 error, 20 not judged" in text
 
-    def test_asked_for_names_every_test_and_can_do_without_unicode(self, tmp_path: Path) -> None:
+    def test_a_verbose_log_names_every_test_and_works_without_unicode(self, tmp_path: Path) -> None:
         status, text = Project(tmp_path, ONE_OF_EACH).log("-v", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
         assert status == 1
         assert text.isascii()
         for says in ("test_it[upheld] PASSED", "= FAILURES =", "a step"):
             assert says in text
 
-    def test_quietly_tells_only_what_fails_and_what_came_of_it(self, tmp_path: Path) -> None:
+    def test_a_quiet_log_shows_only_failures_and_the_result(self, tmp_path: Path) -> None:
         _, text = Project(tmp_path, ONE_OF_EACH).log("-q")
         assert "lanes of redis" not in text
         assert "4.0 s, 1 upheld" not in text
         assert "violated: recovery" in text
         assert "= result =" in text
 
-    def test_says_in_a_line_that_a_page_cannot_be_written(self, tmp_path: Path) -> None:
-        """Whatever the reason, a full disk for instance: what was tried is stored, and what goes on with it is said."""
+    def test_a_log_says_in_one_line_that_a_page_cannot_be_written(self, tmp_path: Path) -> None:
+        """The reason may be a full disk, for instance. The trials are stored, and the log says how to go on."""
         in_the_way = "\n\ndef test_in_the_way(request):\n    (request.config.run.path / 'index.html').mkdir()\n"
         status, text = Project(tmp_path, GOOD, in_the_way).log()
         assert status == NOT_CLOSED
@@ -215,7 +215,7 @@ class TestLog:
 
 
 class TestTerminal:
-    def test_is_coloured_and_left_in_order(self, tmp_path: Path) -> None:
+    def test_a_terminal_gets_colours_and_is_left_in_order(self, tmp_path: Path) -> None:
         status, text = Project(tmp_path, ONE_OF_EACH).terminal()
         assert status == 1
         assert text.endswith("index.html\n")
@@ -224,7 +224,7 @@ class TestTerminal:
         assert "3 passed" in text
 
     @cases("argv, environment", ("option", ["--color=no"], {}), ("dumb", [], {"TERM": "dumb"}))
-    def test_without_colour_has_none(self, tmp_path: Path, argv: list[str], environment: dict[str, str]) -> None:
+    def test_colours_can_be_turned_off(self, tmp_path: Path, argv: list[str], environment: dict[str, str]) -> None:
         _, text = Project(tmp_path, ONE_OF_EACH).terminal(*argv, **environment)
         assert re.findall(r"\x1b\[[0-9;]*m", text) == []
         if "TERM" in environment:

@@ -32,7 +32,7 @@ def at_work(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Worker:
 
 
 class TestWriting:
-    def test_a_round_is_recorded_in_order_and_what_a_silent_client_does_not_tell_is_open(self, at_work: Worker) -> None:
+    def test_a_round_is_recorded_in_order_and_fields_that_the_client_omits_stay_empty(self, at_work: Worker) -> None:
         at_work._round()
         updates = ["READ", "WRITE"] * (len(store_of(at_work).bases) - 1)  # one of the writes comes late
         assert kinds(at_work) == ["ACQUIRE", *updates, "READ", "RELEASE", "WRITE"]
@@ -60,7 +60,7 @@ class TestWriting:
         if outcome is Outcome.INFO:
             assert store_of(at_work).bases == [], "not even late"
 
-    def test_nothing_after_an_unknown_write_not_even_late(self, at_work: Worker) -> None:
+    def test_nothing_is_written_after_an_unknown_write_not_even_late(self, at_work: Worker) -> None:
         store_of(at_work).fails["write"] = Unknown("lost")
         at_work._round()
         assert kinds(at_work) == ["ACQUIRE", "READ", "WRITE", "RELEASE"]
@@ -74,7 +74,7 @@ class TestWriting:
         assert kinds(at_work)[2:4] == ["WRITE", "RELEASE"]
         assert rows(at_work)["reason"].tolist()[2:4] == [Reason.STALE_TOKEN, Reason.NONE]
 
-    def test_who_does_not_believe_any_more_touches_nothing(self, at_work: Worker) -> None:
+    def test_a_worker_that_no_longer_believes_touches_nothing(self, at_work: Worker) -> None:
         holding = lease_renewal.Holding(bench.grant("k", 9, ttl=-1), 0)
         section = Section(at_work, holding)
         for access in (section.read, section.write):
@@ -100,7 +100,7 @@ class TestWriting:
         assert (row["f"], row["outcome"], row["reason"]) == (F.ACQUIRE, outcome, reason)
         assert worker.process.number == 1 + (worker.spec.step if outcome is Outcome.INFO else 0)
 
-    def test_it_asks_less_often_while_nobody_answers(self, at_work: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_worker_asks_less_often_without_answers(self, at_work: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
         lost, down, held = Indeterminate("lost"), Refused(Reason.UNAVAILABLE), Refused(Reason.HELD)
         pauses: list[float] = []
         monkeypatch.setattr(time, "sleep", pauses.append)
@@ -110,7 +110,7 @@ class TestWriting:
         assert pauses == [0.1, 0.2, 0.4, 0.8, 0.8, 0.1]
 
     @pytest.mark.parametrize(("verb", "flags"), [("acquire", 0), ("acquire_shared", row_format.SHARED)])
-    def test_what_is_no_grant_breaks_the_worker_and_is_not_taken(self, at_work: Worker, verb: str, flags: int) -> None:
+    def test_an_answer_that_is_no_grant_breaks_the_worker(self, at_work: Worker, verb: str, flags: int) -> None:
         setattr(at_work.client, verb, lambda *_: True)
         at_work._sharer = at_work.client  # type: ignore[assignment]
         with pytest.raises(BadGrant, match=rf"^Fake.{verb} returned True \(bool\): "):
@@ -118,7 +118,7 @@ class TestWriting:
         (row,) = rows(at_work)
         assert (row["f"], row["outcome"]) == (F.ACQUIRE, Outcome.PENDING)
 
-    def test_a_grant_with_an_owner_that_the_client_has_returned_before_is_another(self, at_work: Worker) -> None:
+    def test_a_second_grant_with_the_same_owner_gets_a_new_owner_in_the_history(self, at_work: Worker) -> None:
         release = Mock()
         with patch.multiple(Fake, acquire=lambda *_: bench.grant("k", 9), release=release):
             holdings = [there(at_work.acquire(0, 1.0)) for _ in range(2)]
@@ -142,7 +142,7 @@ class TestWriting:
 
 
 def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also a keep-alive that is under way when the client is closed, and is answered only then."""
+    """This includes a keep-alive that is under way when the client is closed, and is answered only then."""
     monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", bench.SOON)
     at_work = a_worker(spec, FakeSession, monkeypatch)
     page, closes, watched = at_work.recorder.page, threading.Event(), list[bool]()
@@ -187,7 +187,7 @@ def test_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
     assert [group_of(number) for number in range(4)] == [1, 2, 3, 1]
 
 
-def test_wake_ups_place_in_line_and_patience_stand_in_an_acquire_s_row_granted_or_not(a_worker: MakeWorker) -> None:
+def test_the_row_of_an_acquire_has_wake_ups_place_in_line_and_patience(a_worker: MakeWorker) -> None:
     worker = a_worker(WORKLOADS["work"], 1)
     (row, _) = rows(worker)
     assert row["value"] == 3
@@ -202,8 +202,8 @@ def test_wake_ups_place_in_line_and_patience_stand_in_an_acquire_s_row_granted_o
     assert rows(worker)["f"].tolist()[-3:] == [F.ACQUIRE, F.ACQUIRE, F.TRY_ACQUIRE]
 
 
-def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
-    """What each was told stands in its row, unless it is what all are told."""
+def test_some_acquires_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
+    """The row of an acquire has its timeout, unless that is the usual one."""
     worker = a_worker(WORKLOADS["impatient"], 300)
     told = [patience for _, patience in lock_of(worker).asked]
     assert 150 < told.count(worker.spec.acquire_timeout) < 210
@@ -215,7 +215,7 @@ def test_some_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
 @cases(
     "error, outcome", (None, (Outcome.FAIL, Reason.TIMEOUT)), (Indeterminate("cancelled"), (Outcome.INFO, Reason.NONE))
 )
-def test_a_cancelled_one_waited_as_long_as_its_row_says_and_asks_again_at_once(
+def test_a_cancelled_acquire_records_how_long_it_waited_and_no_pause_follows(
     a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError | None, outcome: tuple[Outcome, Reason]
 ) -> None:
     cancelled, told = threading.Event(), list[float]()
@@ -239,7 +239,7 @@ def test_a_cancelled_one_waited_as_long_as_its_row_says_and_asks_again_at_once(
     assert row["ret"] - row["inv"] >= 50_000_000
 
 
-def test_the_tap_has_it_give_up_only_while_it_waits(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tap_cancels_an_acquire_only_while_it_waits(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     cancelled = threading.Semaphore(0)
 
     def acquire(*_: object) -> None:
@@ -263,7 +263,7 @@ def became_a_reader(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, answe
     return a_worker(Share, 1, number=4, count=5)
 
 
-def test_the_reader_holds_from_when_the_writer_asked(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_downgraded_reader_holds_from_the_request_on(a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     let_go, gone = lease_renewal.LeaseRenewal.let_go, dict[int, int]()
     monkeypatch.setattr(lease_renewal.LeaseRenewal, "let_go", lambda *it: (let_go(*it), gone.setdefault(0, now()))[0])
     worker = became_a_reader(a_worker, monkeypatch)
@@ -280,7 +280,7 @@ def test_the_reader_holds_from_when_the_writer_asked(a_worker: MakeWorker, monke
     ("refused", Refused(Reason.NOT_OWNER), [(F.RELEASE, Outcome.FAIL)]),
     ("no answer", Indeterminate("lost"), [(F.RELEASE, Outcome.INFO), (F.ACQUIRE, Outcome.INFO)]),
 )
-def test_who_may_not_become_a_reader_holds_nothing(
+def test_a_writer_that_may_not_become_a_reader_holds_nothing(
     a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError, outcomes: list[tuple[F, Outcome]]
 ) -> None:
     worker = became_a_reader(a_worker, monkeypatch, error)

@@ -25,8 +25,7 @@ LANE = "lane"
 TTL = 0.3
 MAIN: tuple[Gate, ...] = ("after-acquire", "between-read-and-write", "before-release")
 OF_EACH_THREAD: tuple[Gate, ...] = ("between-read-and-write", "in-renewal")
-NEXT = dict(zip(MAIN, (F.READ, F.WRITE, F.RELEASE), strict=True))
-"""Gate -> what the main thread does next."""
+NEXT = dict(zip(MAIN, (F.READ, F.WRITE, F.RELEASE), strict=True))  # gate → what the main thread does next
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +45,7 @@ class Team:
     control: WorkerControl
 
     def catch(self, gate: Gate, action: Action, **aim: Any) -> tuple[Victim, Handle]:
-        """The first that the action befalls; nobody else is caught then."""
+        """The first worker that the action hits. Others that were caught are let go."""
         self.control.arm(LANE, Aim(gate, action, **aim))
         assert self.await_(lambda: bool(self.control.caught(LANE)))
         self.control.disarm(LANE)
@@ -82,7 +81,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
         yield team
 
 
-def test_whom_the_harness_ends_under_an_armed_gate_dies_as_meant(team: Team) -> None:
+def test_a_worker_that_the_harness_kills_under_an_armed_gate_breaks_no_trial(team: Team) -> None:
     """A trial that is broken off kills its workers, and disarms the gates before it has heard of their deaths."""
     team.control.arm(LANE, Aim("before-release", "kill", key=99))
     for handle in team.handles:
@@ -92,7 +91,7 @@ def test_whom_the_harness_ends_under_an_armed_gate_dies_as_meant(team: Team) -> 
 
 
 def rows(handle: Handle, *, main: bool | None = None, since: int = 0, until: int = 1 << 62) -> Any:
-    """What the worker, or one of its threads, began to do between two times (ns); STALL is the machine's doing."""
+    """What the worker, or one of its threads, began between two times (ns), but no STALL, which the machine does."""
     told = read_recording(handle.spec.recording)
     told = told[(told["inv"] > since) & (told["inv"] < until) & (told["f"] != F.STALL)]
     return told if main is None else told[(told["process"] // handle.spec.count % 2 == 0) == main]
@@ -119,7 +118,7 @@ def test_two_wall_clocks_of_a_lane_are_moved_apart_until_they_are_let_go(team: T
     assert told == [20, 0, 0]
 
 
-def test_who_is_killed_after_a_renewal_is_named_as_the_job_that_died(team: Team) -> None:
+def test_a_kill_after_a_renewal_names_the_job_and_not_its_renewal(team: Team) -> None:
     victim, handle = team.catch("after-renewal", "kill")
     assert team.await_(lambda: handle.exited is not None)
     assert victim.process // handle.spec.count % 2 == 0
@@ -171,7 +170,7 @@ def test_the_lease_of_a_job_that_takes_long_ends_without_its_renewal(tmp_path: P
     given = [replace(spec, endpoints=(str(losing),)) for spec in specs(str(tmp_path), "Losable")]
     with at_work(given) as team:
         job, handle = team.catch("after-acquire", "stall")
-        # So that none is under way that was for the grant before.
+        # Now no renewal of the grant before is under way.
         assert team.await_(lambda: job.owner in renewals(handle, since=job.at)["owner"].tolist())
         renewal, other = team.catch("in-renewal", action, worker=job)
         assert other is handle
@@ -186,7 +185,7 @@ def test_the_lease_of_a_job_that_takes_long_ends_without_its_renewal(tmp_path: P
         assert lost[0]["owner"] == job.owner
         team.control.let_go("hand")
         assert team.await_(lambda: team.control.settled(job))
-        assert F(rows(handle, main=True, since=thawing)[0]["f"]) is F.RELEASE  # it touches nothing any more
+        assert F(rows(handle, main=True, since=thawing)[0]["f"]) is F.RELEASE  # the job touches nothing any more
         if action == "stall":
             assert team.await_(lambda: len(renewals(handle, since=thawing)) > 0)
             assert renewals(handle, since=thawing)[0]["owner"] == job.owner
@@ -217,26 +216,26 @@ def test_a_killed_process_ends_where_it_was(team: Team, gate: Gate) -> None:
     assert rows(handle, main=gate in MAIN, since=victim.at).size == 0
     team.control.let_go("hand")
     team.control.release_all()
-    team.pause(0.1)  # its end is no surprise, however often all are let go on
+    team.pause(0.1)  # its death breaks no trial, however often all are let go
     team.control.fill_up()
     dead = [handle.spec.number for handle in team.handles if handle.exited is not None]  # two may have come at once
     assert [(handle.spec.number, handle.spec.generation) for handle in team.handles[3:]] == [(n, 1) for n in dead]
 
 
 class TestTheAim:
-    def test_a_group_or_a_key(self, team: Team) -> None:
+    def test_an_aim_at_a_group_or_a_key_hits_only_that(self, team: Team) -> None:
         for name, aimed in (("group", "c1"), ("group", "c2"), ("group", "c3"), ("key", 0), ("key", 1)):
             victim, _ = team.catch("after-acquire", "stall", **{name: aimed})
             assert getattr(victim, name) == aimed
             team.control.thaw(victim)
 
-    def test_nobody_who_is_held_already(self, team: Team) -> None:
+    def test_an_aim_hits_no_worker_that_is_held_already(self, team: Team) -> None:
         assert len({team.catch("after-acquire", "stall")[1].pid for _ in range(3)}) == 3
         team.control.arm(LANE, Aim("before-release", "kill"))
         team.pause(0.1)
         assert team.control.caught(LANE) == []
 
-    def test_one_key_lets_go_only_whom_it_caught(self, team: Team) -> None:
+    def test_a_step_lets_go_only_the_workers_that_it_caught(self, team: Team) -> None:
         first, one = team.catch("after-acquire", "freeze", by="step1")
         second, two = team.catch("after-acquire", "freeze", by="step2")
         team.control.let_go("step1")
@@ -246,14 +245,14 @@ class TestTheAim:
         team.control.let_go("step2")
         assert team.await_(lambda: team.control.settled(second))
 
-    def test_who_was_caught_and_not_asked_for_is_let_go_as_well(self, team: Team) -> None:
+    def test_a_caught_worker_that_no_fault_asked_for_is_let_go_as_well(self, team: Team) -> None:
         team.control.arm(LANE, Aim("after-acquire", "freeze", by="step1"))
         assert team.await_(lambda: any(handle.frozen() for handle in team.handles))
         team.control.let_go("step1")
         assert team.await_(lambda: not any(handle.frozen() for handle in team.handles))
 
 
-def test_of_those_who_wait_the_first_is_killed_and_replaced(tmp_path: Path) -> None:
+def test_the_first_of_the_waiting_workers_is_killed_and_replaced(tmp_path: Path) -> None:
     with closing(ForkServer([f"{MODULE}:Held"])) as server:
         waits = [replace(spec, keys=("a",), acquire_timeout=3600) for spec in specs(str(tmp_path), "Held")]
         handles = started(server, waits)

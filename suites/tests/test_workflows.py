@@ -1,4 +1,4 @@
-"""The workflows of CI: what they run exists, nothing that was typed reaches a shell as script, nothing is for ever."""
+"""The workflows of CI: what they run exists, no typed input reaches a shell as script, every job has a time limit."""
 
 import contextlib
 import io
@@ -67,7 +67,7 @@ def help_of(*words: str) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 class TestEach:
-    def test_may_read_and_nothing_else_and_ends(self, name: str) -> None:
+    def test_a_workflow_may_only_read_and_has_a_time_limit(self, name: str) -> None:
         assert workflow(name)["permissions"] == {"contents": "read"}
         more = [job["permissions"] for job in workflow(name)["jobs"].values() if "permissions" in job]
         assert {value for given in more for value in given.values()} <= {"read"}
@@ -76,26 +76,26 @@ class TestEach:
         assert workflow(name)["concurrency"]["group"]
         assert "secrets." not in (ROOT / ".github" / "workflows" / name).read_text()
 
-    def test_its_scripts_are_shell_and_not_made_from_what_somebody_typed(self, name: str) -> None:
+    def test_scripts_are_valid_shell_and_contain_no_typed_input(self, name: str) -> None:
         """Names of branches, inputs and the like come as variables, or not at all."""
         assert [step["run"] for step in steps(name) if "${{" in step.get("run", "")] == []
         for step in steps(name):
             subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=ENDS)
 
-    def test_takes_only_actions_of_the_house_in_a_known_version(self, name: str) -> None:
-        """That leave no credentials on disk, and store the files of a job that is run again, which is refused else."""
+    def test_a_workflow_uses_only_actions_of_github_in_pinned_versions(self, name: str) -> None:
+        """Actions leave no credentials on disk, and overwrite what a job stored before, which is refused otherwise."""
         used = [(step["uses"], step.get("with", {})) for step in steps(name) if "uses" in step]
         assert [action for action, _ in used if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}|\./", action)] == []
         assert {given["persist-credentials"] for action, given in used if "/checkout@" in action} == {False}
         assert {given.get("overwrite") for action, given in used if "/upload-artifact@" in action} <= {True}
 
-    def test_what_make_is_asked_for_is_there(self, name: str) -> None:
+    def test_every_make_target_that_a_workflow_calls_exists(self, name: str) -> None:
         there = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
         asked = [words[1] for words in commands(name) if words[:1] == ["make"]]
         assert [target for target in asked if target not in there] == []
         assert asked or ".ci/run" in {words[0] for words in commands(name) if words}
 
-    def test_what_is_called_exists_with_all_of_its_options(self, name: str) -> None:
+    def test_every_command_that_a_workflow_calls_exists_with_its_options(self, name: str) -> None:
         calls = [words for words in commands(name) if words[:2] == [".venv/bin/python", "-m"]]
         assert calls
         for words in calls:
@@ -141,7 +141,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def test_what_the_action_is_given_is_words_and_its_status_is_the_commands(place: Place) -> None:
+def test_the_action_passes_its_input_as_words_and_ends_with_the_commands_status(place: Place) -> None:
     (run,) = [step["run"] for step in workflow("../../action.yml")["runs"]["steps"] if step.get("name") == "Run"]
     (place.path / "fencepost").symlink_to(place.path)
     (place.path / "bin" / "gh").rename(place.path / "bin" / "fencepost")
@@ -177,7 +177,7 @@ class TestNightly:
         assert ["make", "fuzz", "ARGS=--count 20000 --seed $GITHUB_RUN_NUMBER"] in commands("nightly.yml")
 
     @pytest.mark.parametrize(("status", "ends"), [(0, 0), (1, 1), (2, 2), (3, 0)])
-    def test_what_is_missing_is_a_warning_and_what_is_worse_is_red(self, place: Place, status: int, ends: int) -> None:
+    def test_missing_results_are_a_warning_and_new_failures_are_red(self, place: Place, status: int, ends: int) -> None:
         done = place.run(script("nightly.yml", "conclude"), PROFILE="smoke", GITHUB_RUN_NUMBER="7", OTHER=str(status))
         assert done.returncode == ends
         assert ("::warning::" in done.stdout) == (status == 3)
@@ -193,7 +193,7 @@ class TestNightly:
         named = [word.rstrip("/") for option, word in pairwise(call) if option == "--previous"]
         assert named == nights, "the last one first"
 
-    def test_the_last_nights_that_left_anything_are_looked_for(self, place: Place) -> None:
+    def test_the_last_three_nights_with_results_are_downloaded(self, place: Place) -> None:
         (place.path / "bin" / "gh").write_text(
             '#!/usr/bin/env bash\nif [ "$2" = list ]; then seq 9 -1 1; exit; fi\n'
             'mkdir -p "$7"; touch "$7/run.json"; [ $(($3 % 2)) = 0 ]\n'
@@ -209,7 +209,7 @@ class TestNightly:
         (place.path / "bin" / "gh").write_text('#!/usr/bin/env bash\n[ "$2" = list ]\n')
         assert place.run(script("nightly.yml", "gh run"), PROFILE="smoke", GITHUB_REF_NAME="main").returncode == 0
 
-    def test_a_plan_that_fails_is_no_empty_one(self, place: Place) -> None:
+    def test_a_plan_that_fails_fails_its_step(self, place: Place) -> None:
         assert place.run(script("nightly.yml", "plan --json"), PROFILE="smoke", OTHER="2").returncode == 2
 
     def test_a_shard_that_takes_too_long_is_stored_all_the_same(self) -> None:
@@ -220,7 +220,7 @@ class TestNightly:
             (step,) = [step for step in whole["steps"] if part in step.get("run", "")]
             assert step["timeout-minutes"] <= whole["timeout-minutes"] - 10
 
-    def test_every_shard_goes_up_and_comes_down(self) -> None:
+    def test_every_shard_is_uploaded_and_downloaded_again(self) -> None:
         shard, night = (workflow("nightly.yml")["jobs"][name] for name in ("shard", "night"))
         up, down = (
             next(step["with"] for step in job["steps"] if f"actions/{what}-artifact@" in step.get("uses", ""))

@@ -60,8 +60,8 @@ def test_a_leader_stays_for_a_term_after_a_fault_but_not_for_ever(a_worker: Make
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values())
-def test_every_workload_comes_by_the_gate_before_it_acts(a_worker: MakeWorker, workload: type[Workload]) -> None:
-    """Else faults on holders would hit nobody."""
+def test_every_workload_passes_the_gate_before_it_acts(a_worker: MakeWorker, workload: type[Workload]) -> None:
+    """Otherwise faults on holders would hit nobody."""
     worker = a_worker(workload)
     page = worker.recorder.page
     gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.CALL, lambda: True, seconds=0.0)
@@ -73,7 +73,7 @@ def test_every_workload_comes_by_the_gate_before_it_acts(a_worker: MakeWorker, w
     assert caught.owner in set(rows(worker)["owner"].tolist())
 
 
-def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWorker) -> None:
+def test_readers_only_read_and_all_their_operations_are_marked_as_shared(a_worker: MakeWorker) -> None:
     worker = a_worker(WORKLOADS["share"], 40)
     seen: dict[bool, set[str]] = {True: set(), False: set()}
     for row in rows(worker):
@@ -82,9 +82,7 @@ def test_those_who_share_only_read_and_all_that_they_do_says_so(a_worker: MakeWo
 
 
 @pytest.mark.parametrize(("number", "keys"), [(0, [0, 0, 0, 0]), (1, [1, 1, 2, 2])])
-def test_who_alone_asks_for_a_lock_takes_another_when_a_request_had_no_answer(
-    a_worker: MakeWorker, number: int, keys: list[int]
-) -> None:
+def test_a_lone_worker_takes_another_lock_after_no_answer(a_worker: MakeWorker, number: int, keys: list[int]) -> None:
     worker = a_worker(WORKLOADS["apart"], 1, number=number, count=3)
     lock_of(worker).fails |= {"a": Indeterminate("lost"), "b": Indeterminate("lost")}
     worker._round()
@@ -106,7 +104,7 @@ class TestNested:
         assert len({(row["owner"], row["token"]) for row in rows(worker)}) == 1
 
     @pytest.mark.parametrize("failure", [Refused(Reason.HELD), Indeterminate("lost"), None])
-    def test_a_failed_access_names_its_key_and_stops(self, a_worker: MakeWorker, failure: LockError | None) -> None:
+    def test_an_inner_failure_names_the_grant_and_stops(self, a_worker: MakeWorker, failure: LockError | None) -> None:
         worker = a_worker(WORKLOADS["nested"])
         holding = there(worker.acquire(0, 1.0))
         lock_of(worker).fails["a"] = failure
@@ -152,9 +150,7 @@ class TestTransfer:
         assert sorted(rows(worker, F.WRITE)["key"].tolist()) == [0, 0, 0, 1, 1, 1]
 
     @pytest.mark.parametrize(("workload", "first"), [(Transfer, "aaaa"), (Opposite, "abab"), (Backoff, "abab")])
-    def test_who_begins_where_and_waits_how_long_for_the_second(
-        self, a_worker: MakeWorker, workload: type[Workload], first: str
-    ) -> None:
+    def test_the_workload_sets_order_and_wait(self, a_worker: MakeWorker, workload: type[Workload], first: str) -> None:
         begun = ""
         for number in range(4):
             worker = a_worker(workload, 1, number=number)
@@ -165,13 +161,13 @@ class TestTransfer:
             begun += one
         assert begun == first
 
-    def test_who_does_not_get_the_second_lets_go_of_the_first(self, a_worker: MakeWorker) -> None:
+    def test_a_transfer_without_its_second_lock_lets_go_of_the_first(self, a_worker: MakeWorker) -> None:
         worker = a_worker(Opposite)
         lock_of(worker).fails["a"] = None
         worker._round()
         assert (kinds(worker), rows(worker)["key"].tolist()) == (["ACQUIRE", "ACQUIRE", "RELEASE"], [1, 0, 1])
 
-    def test_both_are_kept_while_both_are_held(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_both_locks_are_renewed_while_held(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
         worker = a_worker(Transfer)
         kept: list[list[int]] = []
 
@@ -197,7 +193,7 @@ class TestTransfer:
 
 
 class TestChurn:
-    def test_it_takes_others_in_order_and_never_what_is_held_for_long(self, a_worker: MakeWorker) -> None:
+    def test_churn_takes_other_locks_in_order_and_never_the_locks_held_for_long(self, a_worker: MakeWorker) -> None:
         worker = a_worker(WORKLOADS["churn"], 2)
         asked = rows(worker)[rows(worker)["f"] == F.ACQUIRE]["key"].tolist()
         firsts, rounds = asked[:: STEPS * OTHERS + 1], [asked[1 : STEPS * OTHERS + 1], asked[STEPS * OTHERS + 2 :]]
@@ -206,14 +202,14 @@ class TestChurn:
             steps = [others[at : at + OTHERS] for at in range(0, len(others), OTHERS)]
             assert all(step == sorted(set(step)) and step[0] > 1 for step in steps)
 
-    def test_all_of_them_are_renewed_meanwhile(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_all_locks_are_renewed_while_held(self, a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
         worker = a_worker(WORKLOADS["churn"])
         kept: set[int] = set()
         monkeypatch.setattr(Section, "work", lambda *_: kept.add(len(worker.renewal.held)))
         worker._round()
         assert kept == {0, 1 + OTHERS}, "at work, and at rest"
 
-    def test_only_who_holds_what_others_wait_for_is_caught(self, a_worker: MakeWorker) -> None:
+    def test_a_gate_catches_churn_only_under_the_lock_that_others_wait_for(self, a_worker: MakeWorker) -> None:
         worker = a_worker(WORKLOADS["churn"])
         gates.arm(worker.recorder.page, Gate.AFTER_ACQUIRE, Action.CALL, lambda: True, key=NONE, seconds=0.0)
         with worker.inside(there(worker.acquire(7, 1.0))):
@@ -271,12 +267,12 @@ class All(Plain, Rich):
 
 
 def test_a_lock_is_tried_in_every_lane_for_what_it_can_do_and_in_no_other() -> None:
-    """With tokens it needs no substitute for them."""
+    """A lock with tokens needs no substitute for them (`compare-owner`)."""
     assert not {"share", "nested", "guarded"} & {name for lane in lanes_for(Plain) for name in lane}
     every = {(name, store) for name, workload in WORKLOADS.items() for store in workload.stores}
     assert lanes_for(All) == {(name, store) for name, store in every if store != "compare-owner"}
 
 
-def test_compare_and_set_is_told_what_a_write_was_made_from(a_worker: MakeWorker) -> None:
+def test_compare_and_set_gets_the_value_that_a_write_was_made_from(a_worker: MakeWorker) -> None:
     worker = a_worker(WORKLOADS["set"], 3, store_mode="compare-and-set")
     assert store_of(worker).bases == [-1, *rows(worker, F.WRITE)["value"].tolist()[:-1]]

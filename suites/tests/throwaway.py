@@ -1,7 +1,7 @@
 """A backend that exists for one test: a single server that answers in words. It follows CONTRIBUTING.md, "A backend".
 
-Run as a program it enters the backend in the list before anything reads that, as `infra/backends/__init__.py` would,
-and prints as JSON what the rest of the project makes of it.
+Run as a program, this module adds the backend to the list before anything reads the list, which otherwise
+`infra/backends/__init__.py` does, and prints as JSON what the rest of the project makes of the backend.
 """
 
 import json

@@ -19,8 +19,7 @@ from suites.trial.run_trials import TrialSession
 from suites.trial.trial import Trial
 
 SEED = 7
-Told = dict[tuple[str, str], Verdict]
-"""(lane, property) → the word that a fake trial comes to; UPHELD for those that are not in it."""
+Told = dict[tuple[str, str], Verdict]  # (lane, property) → its verdict in a fake trial; UPHELD for all others
 Script = Callable[[Trial], Told]
 
 
@@ -42,7 +41,7 @@ class FakeEnvironment:
 
 @dataclass
 class World:
-    """Stands in for the environment and the trials: what was started, run and closed, in order."""
+    """Stands in for environments and trials, and remembers in order what was started, run and closed."""
 
     run: Run
     script: Script = lambda _: {}
@@ -86,7 +85,6 @@ def breaks(error: BaseException, when: Callable[[Trial], bool] = lambda _: True,
 
 
 def case_of(run: Selection, name: str, fault: str, store: str = "unfenced", stage: str = "") -> Case:
-    """Of the Redis lock and the register."""
     where = (fault, f"redis/register/{store}", stage)
     (case,) = [case for case in run.cases(name) if (case.fault, case.lane.name, case.stage) == where]
     return case
@@ -103,7 +101,7 @@ def key_of(case: Case) -> tuple[str, str]:
 
 
 def shown_by(case: Case, attempt: int | None) -> Script:
-    """A hazard that only this attempt shows; None: none does."""
+    """Only this attempt shows the hazard of the case; None: no attempt does."""
     words = {True: Verdict.WEAKNESS_SHOWN, False: Verdict.WEAKNESS_NOT_SHOWN}
     return lambda trial: {key_of(case): words[trial.attempt == attempt]}
 

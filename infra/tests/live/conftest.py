@@ -19,7 +19,7 @@ __all__ = ["environment", "pytest_collection_finish", "pytest_itemcollected", "p
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What proves a fault, or its heal, gives up after seconds: so long a server may stand still on a busy machine."""
+    """Let the proof of a fault, or of its heal, wait longer: a server may stand still for seconds on a busy machine."""
     for module in (link_proof, clocks, disks, failover, strikes):
         monkeypatch.setattr(module, "PROVEN_WITHIN", COMES_WITHIN)
     monkeypatch.setattr(commands, "CLEAN_WITHIN", COMES_WITHIN)

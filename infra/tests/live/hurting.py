@@ -1,6 +1,6 @@
-"""What tests on real clusters have in common: a fault done, questions through links, and a word that servers keep.
+"""What tests on real clusters have in common: a fault, questions through links, and a word that servers keep.
 
-Any process may stand still for seconds, and who is asked then has no answer: what must come is awaited.
+Any process may stand still for seconds and give no answer meanwhile. So tests wait for what must come.
 """
 
 import json
@@ -43,12 +43,12 @@ PATIENCE = 60.0  # seconds for an answer that must come
 
 
 def await_(condition: Callable[[], bool], why: Callable[[], str] = str, every: float = POLL) -> None:
-    """What takes fractions of a second, or a few. why: asked when it does not come."""
+    """Wait until the condition holds: usually fractions of a second, or a few. why: asked if it never holds."""
     assert comes_true(condition, COMES_WITHIN, every), why()
 
 
 def until(ask: Callable[[], T | None]) -> T:
-    """The answer, asked for until there is one."""
+    """Ask until there is an answer, and return it."""
     answers: list[T] = []
 
     def answered() -> bool:
@@ -76,7 +76,7 @@ def versions(cluster: Cluster) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Reign:
-    """Who leads, and in which term; the first node where nobody does."""
+    """The leader and its term; the first node for backends without a leader."""
 
     leader: Node
     term: int = 0
@@ -97,10 +97,8 @@ def reign(target: Target) -> Reign:
 
 
 def leader_hit(target: Target, hit: Hit, before: Reign, elections: int = 1) -> Node:
-    """Who was hit as the leader: who led before, or else there was an election more than the fault itself causes.
-
-    A leader that stands still for a second is followed by another, also between our look and the fault.
-    """
+    """The node that was hit as the leader. It led before, unless there was an election that the fault did not cause."""
+    # A leader that stands still for a second is replaced, also between our look and the fault.
     named = re.search(r"(\w+) \(leader\)", hit.target)
     node = target.node(named[1] if named else hit.target.split()[0])
     assert node is before.leader or reign(target).term > before.term + elections
@@ -108,13 +106,13 @@ def leader_hit(target: Target, hit: Hit, before: Reign, elections: int = 1) -> N
 
 
 def await_leader_but(target: Target, old: Node) -> None:
-    """Until another leads."""
+    """Wait until another node leads."""
     await_(lambda: target.cluster.leader() not in (old, None))
 
 
 @contextmanager
 def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
-    """The one hit of a fault, as long as it lasts; afterwards all is whole, if no other is on."""
+    """The first hit of a fault. The fault is on in the context; then the cluster is whole again, if no other is on."""
     step = compile_plan([name], 1, target.backend, ttl=1.0).steps[0]
     injection = replace(step, options={**step.options, **options}).injection(target.backend)
     try:
@@ -130,18 +128,18 @@ def done(target: Target, name: str, **options: object) -> Iterator[Hit]:
 
 
 def await_answer(target: Target, group: str, node: str, answer: LinkAnswer) -> None:
-    """Until this is what becomes of a question through the link."""
+    """Wait until a question through the link gets this answer."""
     await_(lambda: target.prober.ask(target.endpoints[group, node], SILENCE) is answer)
 
 
 def place(endpoint: str) -> tuple[str, int]:
-    """Of `host:port`."""
+    """(host, port) from `host:port`."""
     host, _, port = endpoint.rpartition(":")
     return host, int(port)
 
 
 def live(endpoint: str) -> socket.socket:
-    """A connection to Redis through a link, up at both ends: Toxiproxy dials on only when it has accepted."""
+    """A connection to Redis through a link, up at both ends: Toxiproxy accepts a connection before it dials on."""
     connection = socket.create_connection(place(endpoint), timeout=PATIENCE)
     connection.sendall(b"PING\r\n")
     if connection.recv(100) != b"+PONG\r\n":
@@ -184,7 +182,7 @@ Session = psycopg.Connection[tuple[object, ...]]
 
 
 def keep(target: Target, word: str) -> None:
-    """Write a word, to every node where they know nothing of each other."""
+    """Write a word; to every node if the nodes know nothing of each other."""
     for node in target.cluster.nodes if target.backend == "redis" else target.cluster.nodes[:1]:
         where = "{}:{}".format(*node.address)
         match target.backend:
@@ -197,7 +195,7 @@ def keep(target: Target, word: str) -> None:
                 with zookeeper(where) as client:
                     with suppress(NoNodeError):
                         client.retry(client.delete, f"/{KEY}")
-                    with suppress(NodeExistsError):  # it is there, and the answer was lost
+                    with suppress(NodeExistsError):  # it was created, and the answer was lost
                         client.retry(client.create, f"/{KEY}", word.encode())
             case "postgres":
                 with session(target.environment) as connection:
@@ -206,7 +204,7 @@ def keep(target: Target, word: str) -> None:
 
 
 def kept(target: Target, node: Node) -> object:
-    """What this node has of the word itself, None for nothing."""
+    """The word that this node itself has, None if it has none."""
     where = "{}:{}".format(*node.address)
     match target.backend:
         case "redis":
@@ -226,7 +224,7 @@ def kept(target: Target, node: Node) -> object:
 
 
 def await_kept(target: Target, word: str, *but: Node) -> None:
-    """Until all nodes but these have the word: one that follows may be told it later than the majority."""
+    """Wait until all nodes but these have the word: a follower may get it later than the majority."""
     await_(lambda: {kept(target, node) for node in target.cluster.nodes if node not in but} <= {word})
 
 
@@ -243,14 +241,14 @@ def zookeeper(where: str, **more: object) -> Iterator[KazooClient]:
 
 
 def etcd(where: str, path: str, timeout: float = PATIENCE, **what: object) -> Any:
-    """An answer of etcd's JSON gateway at `host:port`; texts are sent as bytes are. Raises OSError."""
+    """An answer of etcd's JSON gateway at `host:port`; texts are sent in base64, as bytes are. Raises OSError."""
     sent = {name: b64encode(word.encode()).decode() if isinstance(word, str) else word for name, word in what.items()}
     with urllib.request.urlopen(f"http://{where}/v3/{path}", json.dumps(sent).encode(), timeout=timeout) as answer:
         return json.load(answer)
 
 
 def answer_of_etcd(where: str, path: str, **what: Any) -> Any:
-    """The same, None for none: whoever has no leader refuses."""
+    """The same, or None if there is no answer: a member without a leader refuses."""
     with suppress(*NO_ANSWER):
         return etcd(where, path, **what)
     return None
@@ -259,7 +257,7 @@ def answer_of_etcd(where: str, path: str, **what: Any) -> Any:
 def session(
     environment: Environment, at: tuple[str, int] | None = None, user: str = "postgres", patience: float = PATIENCE
 ) -> Session:
-    """With PostgreSQL; past the links, if it is not said where. patience: seconds until we are let in."""
+    """A session with PostgreSQL; past the links, unless `at` is given. patience: seconds until we are let in."""
     host, port = at or environment.node("postgres").address
     password = environment.password if user == "postgres" else user
     dsn = f"postgresql://{user}:{password}@{host}:{port}/{DATABASE}"

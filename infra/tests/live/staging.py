@@ -1,6 +1,6 @@
-"""Clusters that stand in for somebody else's: containers beside the star, on a network of their own, with passwords.
+"""Clusters that stand in for those of others: containers beside the star, on a network of their own, with passwords.
 
-Reached by ports published on that network's gateway, an address of this machine, as a real one would be by its own.
+Their ports are published on that network's gateway, an address of this machine, as a real cluster has its own address.
 """
 
 import io
@@ -32,7 +32,7 @@ _MAY: Final = "+ping +info +quit +eval +set +get +incr +del +pexpire"  # what th
 
 @dataclass
 class Staging:
-    """Whatever was started on one network. folder: takes certificates."""
+    """The containers that were started on one network. folder: where certificates are written."""
 
     docker: DockerClient
     name: str
@@ -49,7 +49,7 @@ class Staging:
         return self.folder / "ca.pem"
 
     def redis(self, count: int) -> str:
-        """With TLS for those who have a certificate, and a user who may only do what locks need; `host:port,...`."""
+        """Redis with TLS for clients with a certificate; its user may only do what locks need; `host:port,...`."""
         self._certificates()
         rules = f"on >{PASSWORD} ~fencepost:* {_MAY}".split()
         command = ["redis-server", "--port", "0", "--tls-port", "6379", "--tls-auth-clients", "yes"]
@@ -65,7 +65,7 @@ class Staging:
         return self._listed(["plain"])
 
     def etcd(self, count: int) -> str:
-        """With TLS, and users: root, and one who may only use our prefix."""
+        """etcd with TLS and two users: root, and one who may only use our prefix; `host:port,...`."""
         self._certificates()
         names = [f"etcd{number}" for number in range(1, count + 1)]
         cluster = ",".join(f"{name}=http://{name}:2380" for name in names)
@@ -86,12 +86,12 @@ class Staging:
             "auth enable",
         ):
             words = ["etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", "--command-timeout=60s"]
-            words += line.split(" ")  # done twice it would be refused
+            words += line.split(" ")  # a line that is done twice is refused
             await_(lambda words=words: self.containers[names[0]].exec_run(words).exit_code == 0, lambda line=line: line)  # type: ignore[misc]
         return self._listed(names)
 
     def zookeeper(self) -> str:
-        """One server alone, whose `/fencepost` is for one user only."""
+        """One server alone. Only one user may use its `/fencepost`."""
         self._run("zk1", "zookeeper", 2181)
         where = self._listed(["zk1"])
         with zookeeper(where) as client:
@@ -99,7 +99,7 @@ class Staging:
         return where
 
     def secrets(self, backend: str) -> dict[str, str]:
-        """What the environment of a run needs to be let in."""
+        """The environment variables with which a run is let in."""
         given = {"USER": USER, "PASSWORD": PASSWORD}
         if backend != "zookeeper":
             given["CA"] = str(self.ca)
@@ -111,12 +111,12 @@ class Staging:
         return Access.of(backend, self.secrets(backend), tls=backend != "zookeeper")
 
     def says(self, name: str, words: Sequence[str]) -> str:
-        """What a command in a container says, whatever its status."""
+        """The output of a command in a container, whatever its exit status."""
         said: Any = self.containers[name].exec_run(list(words)).output
         return str(said.decode())
 
     def etcdctl(self, *words: str) -> list[str]:
-        """As the user who may do little."""
+        """The words of an `etcdctl` command, as the user who may only use our prefix."""
         login = f"--user={USER}:{PASSWORD}"
         where = ["--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", "--command-timeout=60s"]
         return ["etcdctl", *where, login, *words]
@@ -147,7 +147,7 @@ class Staging:
         await_(lambda: _listens(self.where(name)), lambda: name)
 
     def where(self, name: str) -> str:
-        """`host:port` of one that runs."""
+        """`host:port` of a container that runs."""
         ports: dict[str, Any] = self.containers[name].ports
         ((published,),) = ports.values()
         return f"{self.gateway}:{published['HostPort']}"
@@ -166,7 +166,7 @@ class Staging:
             return buffer.getvalue()
 
     def _certificates(self) -> None:
-        """Of a server whose only name is the gateway's address: a proxy in between has another."""
+        """Make certificates. The server's only name is the gateway's address: a proxy in between has another."""
         if self.ca.exists():
             return
 
@@ -187,7 +187,7 @@ class Staging:
 
 @contextmanager
 def staging(folder: Path) -> Iterator[Staging]:
-    """A network of its own, removed at the end with all that stands on it; or by the reaper."""
+    """Staging on a network of its own. The network and its containers are removed at the end, or by the reaper."""
     docker = client.connect()
     name = f"staging-{os.getpid()}-{secrets.token_hex(2)}"
     labels = {reaper.ENV: name, reaper.OWNER: owner.this_process()}

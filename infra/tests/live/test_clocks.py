@@ -1,4 +1,4 @@
-"""Clocks of Redis and PostgreSQL that jump, drift and strobe, as clients of theirs see it."""
+"""Clocks of Redis and PostgreSQL that jump, drift and strobe, as their clients see them."""
 
 import itertools
 import re
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.needs("redis", "postgres")
 
 
 def quickly(ask: Callable[[], Any]) -> tuple[float, Any]:
-    """An answer, and the time at which it was given; asked again when that is not sure to 5 ms."""
+    """(time of the answer, answer). Asks again until the time is known to 5 ms."""
     while True:
         asked = time.time()
         answer = ask()
@@ -43,7 +43,7 @@ class Servers:
         self.redis = [redis_at(node.address) for node in self.nodes]
 
     def look(self) -> tuple[float, float]:
-        """A moment, and the seconds by which redis1 was ahead of us then, as any client can ask it."""
+        """(moment, seconds by which redis1 was ahead of us then), as any client can ask redis1."""
         moment, (seconds, parts) = quickly(self.redis[0].time)
         return moment, float(seconds + parts / 1e6 - moment)
 
@@ -62,7 +62,7 @@ def servers(environment: OwnEnvironment) -> Iterator[Servers]:
 
 @contextmanager
 def done(servers: Servers, fault: str, node: str = "redis1", **options: object) -> Iterator[Hit]:
-    """To one node, as long as it lasts; afterwards all clocks are right."""
+    """Apply a fault to one node while the context lasts. Afterwards all clocks are right."""
     target = target_of(servers.environment, backend_of(node))
     with hurting.done(target, fault, nodes=[node], **options) as hit:
         yield hit
@@ -78,10 +78,10 @@ class TestRedis:
             assert hit.target == "redis1: 61 s forward"
             assert servers.redis[0].get("lock") is None
             assert servers.redis[0].set("lock", "second", nx=True, px=60_000)
-            assert servers.redis[1].get("lock") == "first"  # it is this node's clock, and no other's
+            assert servers.redis[1].get("lock") == "first"  # only the clock of the first node is moved
             ahead = re.compile(r"redis1's clock is 6[01]\.\d s ahead")
             await_(lambda: ahead.fullmatch("; ".join(servers.environment.unclean())) is not None)
-        assert 60_000 < servers.redis[0].pttl("lock") <= 121_000  # it was set in the future
+        assert 60_000 < servers.redis[0].pttl("lock") <= 121_000  # it was set while the clock was ahead
 
     def test_a_lock_lives_on_when_the_clock_jumps_back(self, servers: Servers) -> None:
         redis = servers.redis[0]
@@ -92,9 +92,9 @@ class TestRedis:
             now, left = quickly(lambda: redis.pttl("lock"))
             assert left / 1000 == pytest.approx(600 + 30 - (now - taken), abs=0.02)
             assert redis.set("other", "first", px=25_000)
-        assert redis.get("other") is None  # it was set in the past
+        assert redis.get("other") is None  # it was set while the clock was behind
 
-    def test_a_ttl_is_another_time_on_a_clock_that_drifts(self, servers: Servers) -> None:
+    def test_a_ttl_runs_at_the_rate_of_a_drifting_clock(self, servers: Servers) -> None:
         redis, rate = servers.redis[0], 0.25
         with done(servers, "clock-drift", rate=rate):
             redis.set("lock", "first", px=60_000)
@@ -111,7 +111,7 @@ class TestRedis:
             told: list[float] = []
 
             def turned() -> bool:
-                """It tells the side whose turn it is, but where it turns within the 5 ms by which we may be wrong."""
+                """Check that the clock is on the right side, or on either if it turns within the 5 ms of our error."""
                 moment, ahead = servers.look()
                 told.append(round(ahead, 1))
                 turns = {skew.ahead(round((moment + late) * 1e9)) for late in (-0.01, 0.01)}
@@ -121,7 +121,7 @@ class TestRedis:
             await_(turned, every=0.0)
             assert {-2.5, 2.5} == set(told)
 
-    def test_it_survives_a_crash_and_what_was_set_meanwhile_holds_at_the_start(self, servers: Servers) -> None:
+    def test_a_skew_survives_a_crash_and_may_change_while_the_node_is_down(self, servers: Servers) -> None:
         def restarted() -> float:
             node.let_go("killer")
             servers.environment.cluster("redis").await_ready()
@@ -165,7 +165,7 @@ class TestPostgres:
             assert ahead(old) == [0.0, 0.0]
 
     def test_monotonic_time_is_untouched(self, servers: Servers) -> None:
-        """PostgreSQL measures by it what it executes, and how long it sleeps."""
+        """PostgreSQL measures by monotonic time how long it executes and sleeps."""
         servers.environment.node("postgres").skew(Skew(rate=50.0))
         with session(servers.environment) as connection:
             began = time.monotonic()
@@ -175,7 +175,7 @@ class TestPostgres:
 
 
 def test_an_image_without_a_movable_clock_says_so(environment: OwnEnvironment) -> None:
-    """Toxiproxy's is none, like those of users."""
+    """Toxiproxy's image has none, like images of users."""
     container = compose.container(environment.name, "toxiproxy")
     assert not clock_skew.movable(environment._client, container)
     with pytest.raises(Failed, match="toxiproxy-1: its image has no movable clock"):

@@ -1,4 +1,4 @@
-"""Disks that are slow, stalled or full: seen from outside, by what servers acknowledge and by who leads."""
+"""Disks that are slow, stalled or full, seen from outside: what servers acknowledge, and which server leads."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def write(target: Target, node: Node, size: int = 1, patience: float = PATIENCE)
 
 
 def await_write(target: Target, node: Node, size: int = 1) -> float:
-    """The seconds that a write took which was kept. etcd refuses some, in an election or when their lease has ended."""
+    """Write until a write is kept; its seconds. etcd refuses some, in an election or when their lease has ended."""
 
     def ask() -> float | None:
         written = write(target, node, size)
@@ -36,14 +36,13 @@ def await_write(target: Target, node: Node, size: int = 1) -> float:
 
 
 def sidecars(environment: OwnEnvironment) -> list[str]:
-    """The words of every container beside a node, from the engine itself."""
+    """The faults of all containers beside nodes, in words, as the engine has them in labels."""
     filters = {"label": [f"{reaper.ENV}={environment.name}", disk_sidecars.FAULT]}
     found = engine_client.connect().api.containers(all=True, filters=filters)
     return sorted(one["Labels"][disk_sidecars.FAULT] for one in found)
 
 
-FIRST = {"redis": {"nodes": ["redis1"]}}
-"""Backend -> options: only the first is hit, so that others can be compared with it."""
+FIRST = {"redis": {"nodes": ["redis1"]}}  # backend -> options: only the first is hit, others are compared with it
 
 
 @on(*BACKENDS)
@@ -70,7 +69,7 @@ def test_a_slow_disk_delays_what_is_acknowledged(environment: OwnEnvironment, ta
 
 
 @on("redis")
-def test_of_two_that_slow_a_disk_the_slower_counts(environment: OwnEnvironment, target: Target) -> None:
+def test_the_longer_of_two_delays_of_a_disk_counts(environment: OwnEnvironment, target: Target) -> None:
     node = target.node("redis3")
     environment.disks.slow("redis3", 0.1, by="one")
     environment.disks.slow("redis3", 0.3, by="other")
@@ -95,7 +94,7 @@ def test_of_two_that_slow_a_disk_the_slower_counts(environment: OwnEnvironment, 
 def test_a_killed_server_comes_back_with_a_fast_disk(environment: OwnEnvironment, target: Target) -> None:
     node = target.cluster.nodes[0]
     environment.disks.slow(node.name, disk_sidecars.STALL)
-    # From now on a thread of it hangs in a synchronisation, wherever the write is kept.
+    # From now on a thread of the server hangs in a synchronisation, wherever the write is kept.
     write(target, node, patience=5.0)
     node.kill()
     assert environment.disks.active() == []
@@ -125,13 +124,13 @@ def test_a_leader_whose_disk_stalls_is_deposed(
         assert new is not old
         await_write(target, new)
     assert sidecars(environment) == []
-    assert handed_over == []  # nothing gives it back
+    assert handed_over == []  # the heal does not hand the lead back
     await_write(target, old)
 
 
 @on("zookeeper")
 def test_zookeepers_leader_never_notices_that_disks_stall(target: Target) -> None:
-    """But where one stands still for 2.5 s they elect another, which on such disks does not end: then we begin anew."""
+    """But if a member stands still for 2.5 s, an election begins that does not end on such disks. Then we try again."""
     assert any(_never_notices(target) for _ in range(5))
 
 
@@ -143,7 +142,7 @@ def _never_notices(target: Target) -> bool:
         third = next(node for node in target.cluster.nodes if node.name not in hit.target)
         outcomes = [write(target, node, patience=1.0).outcome for node in (old, third)]
         follower = next(node for node in target.cluster.nodes if node not in (old, third))
-        await_(lambda: not follower.ready())  # it is dropped when it has kept nothing for 2.5 s
+        await_(lambda: not follower.ready())  # the follower is dropped when it has kept nothing for 2.5 s
         goes_on = comes_true(lambda: target.cluster.leader() is old and third.ready(), 10.0)
         outcomes.append(write(target, third, patience=1.0).outcome)
         assert "kept" not in outcomes
@@ -152,7 +151,7 @@ def _never_notices(target: Target) -> bool:
 
 
 @on("redis")
-def test_what_a_stalled_disk_holds_back_is_acknowledged_at_the_heal(target: Target) -> None:
+def test_a_write_to_a_stalled_disk_is_acknowledged_at_the_heal(target: Target) -> None:
     endpoint = target.endpoints["c1", "redis1"]
     waiting, other = Redis(endpoint), Redis(endpoint)
     with done(target, "stall-disk", **FIRST.get(target.backend, {})):
@@ -179,7 +178,7 @@ def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: OwnEnvironment
         assert f"{victim.name}'s disk is full" in environment.disks.active()
         await_(lambda: f"{victim.name}'s disk is full" in environment.unclean())
         assert write(target, victim, 1_000_000, patience=1.0).outcome != "kept"
-        if target.backend == "zookeeper":  # it stops serving, and may end as well, then or later
+        if target.backend == "zookeeper":  # the server stops serving, and may also end, then or later
             await_(lambda: victim.health() is None)
         else:
             assert ("ended" in hit.target) == (victim.state() == "stopped") == (target.backend != "postgres")
@@ -195,7 +194,7 @@ def test_a_full_disk_refuses_a_write_and_all_is_kept(environment: OwnEnvironment
 
 
 @on("redis")
-def test_a_full_disk_stays_full_whatever_is_removed(environment: OwnEnvironment, target: Target) -> None:
+def test_a_full_disk_stays_full_when_files_are_removed(environment: OwnEnvironment, target: Target) -> None:
     node = target.node("redis4")
     await_write(target, node, 8 * MIB)  # in a file that can be removed
     environment.disks.fill("redis4")
@@ -208,7 +207,7 @@ def test_a_full_disk_stays_full_whatever_is_removed(environment: OwnEnvironment,
 
 
 @on("redis")
-def test_ballast_is_gone_with_its_container_however_it_ends(environment: OwnEnvironment, target: Target) -> None:
+def test_the_ballast_of_a_disk_goes_when_its_container_is_killed(environment: OwnEnvironment, target: Target) -> None:
     before = environment.disks.room("redis5")
     environment.disks.fill("redis5")
     assert environment.disks.room("redis5") == 0
@@ -221,7 +220,7 @@ def test_ballast_is_gone_with_its_container_however_it_ends(environment: OwnEnvi
 
 
 @on("redis")
-def test_another_process_heals_it(environment: OwnEnvironment, target: Target) -> None:
+def test_another_process_heals_full_and_slow_disks(environment: OwnEnvironment, target: Target) -> None:
     environment.disks.fill("redis1")
     environment.disks.slow("redis2", 0.1)
     other = OwnEnvironment.attach(environment.name)

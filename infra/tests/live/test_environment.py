@@ -14,8 +14,7 @@ from infra.tests.live.hurting import ELECTING, await_, versions
 
 pytestmark = pytest.mark.needs(*BACKENDS)
 
-SERIES = {"redis": "8.", "zookeeper": "3.9.", "etcd": "3.5.", "postgres": "17."}
-"""What runs if nobody asks for another version."""
+SERIES = {"redis": "8.", "zookeeper": "3.9.", "etcd": "3.5.", "postgres": "17."}  # of the default versions
 
 
 @pytest.fixture
@@ -43,12 +42,12 @@ class TestEnvironment:
             else:
                 assert cluster.leader() is None
 
-    def test_what_runs_is_taken_as_it_is_and_in_one_version(self, environment: OwnEnvironment) -> None:
+    def test_a_running_cluster_is_reused_and_refuses_a_second_version(self, environment: OwnEnvironment) -> None:
         assert environment.ensure("redis") is environment.cluster("redis")
         with pytest.raises(Failed, match="cannot have fencepost/redis:bookworm as well"):
             environment.ensure("redis", "7.0")
 
-    def test_unknown_names_are_told_with_what_there_is(self, environment: OwnEnvironment) -> None:
+    def test_errors_for_unknown_names_list_the_known_names(self, environment: OwnEnvironment) -> None:
         with pytest.raises(UnknownName, match="there are redis, zookeeper"):
             environment.ensure("mysql")
         with pytest.raises(UnknownName, match=r"there are .*redis1"):
@@ -63,8 +62,8 @@ class TestEnvironment:
             with psycopg.connect(environment.store_dsn(group)) as connection:
                 assert connection.execute("SHOW fsync").fetchone() == ("off",)
 
-    def test_everything_unclean_is_told(self, healed: OwnEnvironment) -> None:
-        healed.links.block("c1", "redis1", Cut.HOLD)  # between members it might have them elect another leader
+    def test_everything_unclean_is_listed(self, healed: OwnEnvironment) -> None:
+        healed.links.block("c1", "redis1", Cut.HOLD)  # between members, a cut might lead to an election
         healed.node("redis2").pause()
         healed.node("redis4").kill()
         await_unclean(
@@ -76,7 +75,7 @@ class TestEnvironment:
             "redis4 does not serve",
         )
 
-    def test_logs(self, environment: OwnEnvironment) -> None:
+    def test_logs_of_nodes_and_of_the_store_can_be_read(self, environment: OwnEnvironment) -> None:
         assert b"Ready to accept connections" in environment.node("redis1").process.logs()
         assert b"database system is ready" in environment.logs("store")
 

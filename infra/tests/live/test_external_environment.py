@@ -1,4 +1,4 @@
-"""Clusters of somebody else's: how they are named, whether they let us in, and what hooks do to their nodes."""
+"""Clusters of others: how they are named, whether they let us in, and what hooks do to their nodes."""
 
 import random
 import re
@@ -37,7 +37,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staging]:
 
 
 class TestAdmission:
-    """What is wrong is said in one line that names the node; of one that stands still, that it does not answer."""
+    """An error is one line that names the node. For a node that stands still it says that the node does not answer."""
 
     def _says(self, addresses: str, access: Access) -> str:
         given = external_cluster.parse([f"redis={addresses}"], {})["redis"]
@@ -64,25 +64,25 @@ class TestAdmission:
         ({"cert": "", "key": ""}, "name one in FENCEPOST_REDIS_CERT"),
         ({"tls": False}, "does it speak TLS? then put tls:// before the first host"),
     )
-    def test_with_the_wrong_papers(self, there: Staging, change: dict[str, object], says: str) -> None:
+    def test_the_error_names_the_wrong_credential(self, there: Staging, change: dict[str, object], says: str) -> None:
         where = there.where("redis1")
         access = replace(there.access("redis"), **change)  # type: ignore[arg-type]
         self._await_said(where, access, lambda told: told.startswith(f"redis1 ({where}): ") and says in told)
 
-    def test_at_the_wrong_address(self, there: Staging) -> None:
-        with socket.socket() as deaf:  # bound, so that it is nobody else's
+    def test_the_error_for_wrong_addresses_names_each_node(self, there: Staging) -> None:
+        with socket.socket() as deaf:  # bound, so that no other process has the port
             deaf.bind((there.gateway, 0))
             where = f"{there.gateway}:{deaf.getsockname()[1]}"
             says = f"redis2 ({where}): connection refused; redis3 (nowhere.invalid:1): no such host"
             self._await_said(f"{there.where('plain')},{where},nowhere.invalid:1", Access(), lambda told: told == says)
 
-    def test_with_tls_where_nobody_speaks_it(self, there: Staging) -> None:
+    def test_the_error_for_tls_with_a_plain_server_says_so(self, there: Staging) -> None:
         says = ("no TLS with us", "does it speak TLS there?")
         self._await_said(there.where("plain"), Access(tls=True), lambda told: any(words in told for words in says))
 
 
 def unused(address: str) -> int:
-    """A port there that the kernel gives nobody of itself."""
+    """A free port at this address that the kernel does not assign to a process by itself."""
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     ports = [port for port in range(2000, 65_536) if not first <= port <= last] or range(2000, 65_536)
     while True:
@@ -139,10 +139,10 @@ class TestNodes:
         environment.close()
         await_(lambda: REDIS.ask(where) is LinkAnswer.ANSWERED)
 
-    def test_a_server_on_this_machines_loopback_is_reached_or_said_to_be_out_of_reach(
+    def test_a_server_that_listens_only_on_loopback_is_reported_as_out_of_reach(
         self, beside: Callable[..., ExternalEnvironment], there: Staging, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(external_environment, "REACHED_WITHIN", 5.0)  # all of it is waited for
+        monkeypatch.setattr(external_environment, "REACHED_WITHIN", 5.0)  # the test waits for all of it
         places = []
         for address in ("0.0.0.0", "127.0.0.1"):
             port = unused(address)
@@ -169,7 +169,7 @@ class TestNodes:
 
 
 def ensured(environment: ExternalEnvironment) -> bool:
-    """Whether all answered in time when they were looked for."""
+    """Whether all nodes answered in time."""
     with suppress(Failed):
         environment.ensure("redis")
     return "redis" in environment.clusters

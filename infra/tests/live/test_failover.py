@@ -1,4 +1,4 @@
-"""Failover on real clusters: what was acknowledged is gone, others lead, sessions end; the way back loses nothing."""
+"""Failover on real clusters: acknowledged data are lost, others lead, sessions end. The way back loses nothing."""
 
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -28,7 +28,7 @@ LONG = 600_000  # ms; a lease that ends in no test
 
 
 def client(endpoint: str) -> Redis:
-    """Whoever is there, asked once."""
+    """A client of whichever server is there; it never asks twice."""
     return redis_at(place(endpoint))
 
 
@@ -69,7 +69,7 @@ class TestPromoteReplica:
         granted: list[int] = []
 
         class Meanwhile(MonotonicClock):
-            """The lock is taken while the replica is left behind."""
+            """Takes the lock while the replica is left behind."""
 
             def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = 0.01) -> bool:
                 if until is None and not granted:
@@ -81,12 +81,12 @@ class TestPromoteReplica:
         with live(first) as connection, done(busy, "promote-replica", behind_ms=50) as hit:
             assert hit.target.startswith(f"{REPLICA}, ")
             assert granted == [4]
-            assert connection.recv(1) == b""  # what was connected is closed
+            assert connection.recv(1) == b""  # connections that were open are closed
             for group in target.groups:
                 assert client(target.endpoints[group, PRIMARY]).get("lock") is None
-            assert past(target, PRIMARY).get("lock") == "A"  # the old primary knows, past the links
+            assert past(target, PRIMARY).get("lock") == "A"  # the old primary knows it, asked past the links
             assert client(second).set("lock", "B", nx=True, px=LONG)  # and both hold it
-            assert client(second).incr("tokens") == 4  # as another has
+            assert client(second).incr("tokens") == 4  # a token that A has, too
             await_unclean(target.environment, f"clients of {PRIMARY} are led to {REPLICA}", f"{REPLICA} was promoted")
         await_(pair_of(target).follows)
         for group in target.groups:
@@ -107,10 +107,10 @@ class TestPromoteReplica:
         assert past(target, PRIMARY).get("since") == client(way).get("since") == "then"
 
     @pytest.mark.parametrize(("other", "first"), [("kill-server", True), ("pause-server", False)])
-    def test_it_overlaps_with_others(self, target: Target, other: str, first: bool) -> None:
+    def test_a_failover_overlaps_with_other_faults(self, target: Target, other: str, first: bool) -> None:
         names = ["promote-replica", other] if first else [other, "promote-replica"]
         options: dict[str, dict[str, Any]] = {"promote-replica": {"behind_ms": 20}, other: {"nodes": ["redis1"]}}
-        for long in names:  # whichever ends first
+        for long in names:  # the fault that ends last
             steps = [
                 Step(name, 0.0, 0.5 if name == long else 0.1, options[name], beside=number > 0)
                 for number, name in enumerate(names)
@@ -123,7 +123,7 @@ class TestPromoteReplica:
     def test_a_replica_that_does_not_follow_is_not_promoted(
         self, target: Target, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(failover, "PROVEN_WITHIN", 1.0)  # all of it is waited for
+        monkeypatch.setattr(failover, "PROVEN_WITHIN", 1.0)  # the test waits for all of it
         target.links.cut(REPLICA, PRIMARY, Cut.REFUSE, "another")
         await_(lambda: not pair_of(target).follows())
         step = Step("promote-replica", 0.0, 0.0, {"behind_ms": 10})
@@ -140,7 +140,7 @@ def test_a_change_of_leader_has_another_lead(target: Target) -> None:
         assert hit.healed
         after = reign(target)
         assert after.term > before.term
-        if after.term == before.term + 1:  # nobody was elected but by this
+        if after.term == before.term + 1:  # the fault caused the only election
             old = before.leader
             assert old.name in hit.target
             assert after.leader is not old
@@ -151,7 +151,7 @@ def test_a_change_of_leader_has_another_lead(target: Target) -> None:
 
 
 @on("postgres")
-def test_where_nobody_has_a_session_none_is_terminated(target: Target) -> None:
+def test_terminate_backends_hits_nothing_without_sessions(target: Target) -> None:
     await_(lambda: terminated(target) == 0)  # the server may not have ended the session of our last question yet
 
 
@@ -162,16 +162,16 @@ class TestBouncer:
     def test_a_session_lock_is_everybodys_and_outlives_its_client(self, target: Target) -> None:
         with closing(pooled(target, "c1")) as one, closing(pooled(target, "c2")) as other:
             assert asked(one, "SELECT pg_try_advisory_lock(2)") is True
-            assert asked(other, "SELECT pg_try_advisory_lock(2)") is True  # both hold it: it is one session
+            assert asked(other, "SELECT pg_try_advisory_lock(2)") is True  # both hold it: they share one session
             one.execute("BEGIN")
-            assert asked(other, "SELECT pg_try_advisory_lock(2)") is False  # now it is another
+            assert asked(other, "SELECT pg_try_advisory_lock(2)") is False  # `other` has another session now
             one.execute("COMMIT")
         with closing(session_of(target, "c3")) as late:
             assert asked(late, "SELECT pg_try_advisory_lock(2)") is False  # nobody holds it, and it is not free
             assert asked(late, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 1
         await_(lambda: terminated(target) > 0)
 
-    def test_its_links_and_its_process_can_be_hurt(self, target: Target) -> None:
+    def test_the_links_and_the_process_of_pgbouncer_can_be_hurt(self, target: Target) -> None:
         environment = target.environment
         bouncer = environment.node(BOUNCER)
         assert version(bouncer).startswith("1.")
@@ -190,12 +190,12 @@ class TestBouncer:
         with closing(pooled(target, "c1")) as whole:
             assert asked(whole, "SELECT 1") == 1
 
-    def test_it_keeps_the_password_to_itself(self, target: Target) -> None:
+    def test_pgbouncer_does_not_log_the_password(self, target: Target) -> None:
         assert target.environment.password.encode() not in target.environment.logs(BOUNCER)
 
 
 def terminated(target: Target) -> int:
-    """How many hits there were; -1: the server did not answer in time."""
+    """The number of hits of `terminate-backends`; -1 if the server did not answer in time."""
     with suppress(Failed):
         return len(Step("terminate-backends", 0.0, 0.0, {}).injection("postgres").apply(target))
     return -1

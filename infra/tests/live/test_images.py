@@ -15,14 +15,14 @@ from infra.errors import Failed
 from infra.tests.live.hurting import await_
 
 
-def test_a_silent_registry_is_not_waited_for_and_a_refusing_one_is_no_pull(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_from_a_silent_or_refusing_registry_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "REGISTRY_ANSWERS_WITHIN", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert not base.pull(f"127.0.0.1:{silent.getsockname()[1]}/nothing:1")
     assert not base.pull("127.0.0.1:9/nothing:1")
 
 
-def test_what_is_there_is_only_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_exists_is_only_inspected(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [resolve(backend) for backend in (*BACKENDS, "pgbouncer", "toxiproxy")]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(images.ensure, wanted))
@@ -38,7 +38,7 @@ def test_what_is_there_is_only_looked_at(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ran <= {"docker image inspect", "docker image ls"}
 
 
-def test_the_image_of_toxiproxy_holds_what_it_promises() -> None:
+def test_the_image_of_toxiproxy_runs_the_promised_version() -> None:
     image = resolve("toxiproxy")
     images.ensure(image)
     assert images.TOXIPROXY in engine.docker("run", "--rm", image.name, "-version")
@@ -55,11 +55,11 @@ def test_the_daemon_of_this_machine_is_recognised() -> None:
     if not Path("/var/run/docker.pid").exists():
         pytest.skip("the engine is not on this machine")
     daemon = int(Path("/var/run/docker.pid").read_text())
-    await_(lambda: engine._daemon() == daemon)  # the stand-in of another test may have a moment to live
+    await_(lambda: engine._daemon() == daemon)  # another test's stand-in for the daemon may still be ending
     assert engine.find().state == "running"
 
 
-def test_compose_out_of_another_suites_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compose_is_unpacked_from_the_package_of_another_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not machine.debian_mirror():
         pytest.skip("this machine does not get packages from Debian")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))

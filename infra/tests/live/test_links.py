@@ -57,10 +57,8 @@ class TestAgainstRedis:
         with pytest.raises(Failed, match="no proxy nobody"):
             api.apply([ProxyChange("nobody", enabled=False)])
 
-    def test_what_was_held_is_let_go_into_what_another_makes_of_it(
-        self, environment: OwnEnvironment, links: Links, key: str
-    ) -> None:
-        """A request that was held arrives when that is healed; its reply is lost, for that is another's doing."""
+    def test_held_bytes_arrive_despite_another_cut(self, environment: OwnEnvironment, links: Links, key: str) -> None:
+        """A held request arrives when the hold is lifted. Its reply is lost, because another key drops replies."""
         line, past = Redis(environment.endpoints("redis", 1)[0]), Redis(environment.direct("redis")[0])
         links.cut("c1", "redis1", Cut.HOLD, "one")
         links.block("redis1", "c1", Cut.DROP, "other")
@@ -72,7 +70,7 @@ class TestAgainstRedis:
 
 @on("redis", "etcd")
 def test_links_are_slow_and_narrow_as_long_as_a_fault_is_on(target: Target) -> None:
-    """Each fault proves that every answer of a client's link is late; of peers only the cluster can tell."""
+    """Each fault itself proves that every answer on a client's link is late. For peers, only the cluster can tell."""
     for name in ("slow-links", "throttle-links"):
         with done(target, name):
             assert len(target.links.active()) >= len(target.endpoints)
@@ -106,7 +104,7 @@ def test_the_server_learns_late_that_a_client_is_gone(links: Links, target: Targ
     def there(name: str) -> bool:
         return any(client["name"] == name for client in watch.client_list())
 
-    # An hour, so that its end has not come when we look, whenever that is.
+    # An hour, so that the end of the connection has not come yet whenever we look.
     links.impair("c1", "redis1", toxics.late_end(MOST_MS), "an hour")
     leave("lingers")
     leave("goes", "c2")
@@ -121,8 +119,8 @@ def test_the_server_learns_late_that_a_client_is_gone(links: Links, target: Targ
 
 
 @on("redis")
-def test_who_asks_all_the_time_is_reset_in_the_middle(environment: OwnEnvironment, target: Target) -> None:
-    """In that moment a request may be lost, or its reply: counted by the server and not by its client."""
+def test_a_client_that_asks_all_the_time_is_reset_in_the_middle(environment: OwnEnvironment, target: Target) -> None:
+    """A reset may lose a request or its reply. If the reply is lost, the server has counted, the client has not."""
     counted = ended = 0
     line = Redis(target.endpoints["c1", "redis1"])
     while counted < 10:

@@ -1,4 +1,4 @@
-"""`python -m infra fault`, as a person uses it: what it does is seen from another process, and `heal` undoes it."""
+"""`python -m infra fault`, as a person uses it: another process sees what the fault does, and `heal` undoes it."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.needs("redis")
 
 @pytest.fixture
 def command(environment: OwnEnvironment, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """The commands, on one environment; what they say."""
+    """Run a command on the environment. What the command prints."""
 
     def run(*argv: str) -> str:
         assert main([*argv, "--env", environment.name]) == 0
@@ -89,7 +89,7 @@ def test_a_process_is_frozen_and_goes_on(
     await_(lambda: Path(f"/proc/{sleeper.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S")
 
 
-def test_what_cannot_be_done_says_why(
+def test_the_error_for_an_impossible_fault_says_why(
     environment: OwnEnvironment, sleeper: subprocess.Popen[bytes], capfd: pytest.CaptureFixture[str]
 ) -> None:
     def said(*argv: str) -> str:

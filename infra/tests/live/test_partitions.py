@@ -1,4 +1,4 @@
-"""Cuts between nodes, and networks that fall apart, on real clusters: seen by what the nodes make of it."""
+"""Cuts between nodes, and networks that fall apart, on real clusters: what the nodes do then."""
 
 from infra.cluster.nodes import Node
 from infra.faults import fault
@@ -12,7 +12,7 @@ from infra.tests.live.hurting import ELECTING, SILENCE, await_, await_leader_but
 
 @on(*ELECTING)
 def test_an_isolated_leader_is_succeeded_and_still_reached(target: Target) -> None:
-    """What ZooKeeper's has held is let go into connections that are dead by then."""
+    """In ZooKeeper, bytes are held. At the heal they go into connections that are dead by then."""
     before = reign(target)
     with done(target, f"isolate-leader-{'hold' if target.backend == 'zookeeper' else 'drop'}") as hit:
         old = leader_hit(target, hit, before)
@@ -21,7 +21,7 @@ def test_an_isolated_leader_is_succeeded_and_still_reached(target: Target) -> No
         seen: list[int | None] = []
 
         def seen_often() -> bool:
-            """Who leads by what all say, whenever the others answer."""
+            """Note the leader by the answers of all, if all others answer. Whether that happened ten times."""
             healths = target.cluster.healths()
             if all(health for node, health in zip(target.cluster.nodes, healths, strict=True) if node is not old):
                 seen.append(target.kind.leader(healths))
@@ -42,7 +42,7 @@ def test_an_isolated_follower_stops_serving_and_the_others_go_on(target: Target)
         peers = [node for node in names(target) if node != victim.name]
         assert hit.target == f"{victim.name} (follower) from {', '.join(peers)}"
         after = reign(target)
-        if after.term == before.term:  # else one stood still, and there was an election
+        if after.term == before.term:  # else a node stood still, and there was an election
             assert after.leader is before.leader
             assert victim is [node for node in target.cluster.nodes if node is not before.leader][1]
         await_(lambda: victim.health() is None)
@@ -50,7 +50,7 @@ def test_an_isolated_follower_stops_serving_and_the_others_go_on(target: Target)
 
 
 @on("etcd")
-def test_a_mute_leader_still_hears_who_follows_it_and_a_deaf_one_does_not(target: Target) -> None:
+def test_a_mute_leader_hears_of_its_successor_and_a_deaf_leader_does_not(target: Target) -> None:
     for name, hears in (("mute-leader", True), ("deafen-leader", False)):
         before = reign(target)
         with done(target, name) as hit:
@@ -71,7 +71,7 @@ def test_a_mute_leader_still_hears_who_follows_it_and_a_deaf_one_does_not(target
 
 
 @on("etcd")
-def test_in_a_ring_of_three_nobody_leads_nor_writes(environment: OwnEnvironment, target: Target) -> None:
+def test_no_member_leads_or_takes_a_write_in_a_ring_of_three(environment: OwnEnvironment, target: Target) -> None:
     with done(target, "split-ring"):
         await_(lambda: target.cluster.leader() is None)
         assert _writers(environment, target) == set()
@@ -79,7 +79,7 @@ def test_in_a_ring_of_three_nobody_leads_nor_writes(environment: OwnEnvironment,
 
 
 @on("etcd")
-def test_over_a_bridge_all_write_but_who_has_its_leader_beyond_it(environment: OwnEnvironment, target: Target) -> None:
+def test_only_members_that_see_a_leader_take_writes_over_a_bridge(environment: OwnEnvironment, target: Target) -> None:
     leader = fault.leader(target)
     for bridge in (leader, next(node for node in target.cluster.nodes if node is not leader)):
         with done(target, "split-bridge", bridge=bridge.name):
@@ -89,10 +89,8 @@ def test_over_a_bridge_all_write_but_who_has_its_leader_beyond_it(environment: O
 
 
 def _write_over(environment: OwnEnvironment, target: Target, bridge: Node) -> bool:
-    """Whether these take a write, and no other: all where the bridge leads, else the leader and the bridge.
-
-    The bridge may be elected, whom everybody reaches; and where it leads and stands still another may be.
-    """
+    """Whether just these nodes take a write: all if the bridge leads, else the leader and the bridge."""
+    # The bridge may be elected, as all nodes reach it. If it leads and stands still, another node may be elected.
     leader, writers = target.cluster.leader(), _writers(environment, target)
     if leader is None:
         return False

@@ -86,7 +86,7 @@ class TestWithAnEngine:
             assert _left(client, name) > 2
         await_(lambda: _reaped(client, name))
 
-    def test_it_is_reaped_although_its_start_was_not_finished(self, client: DockerClient, name: str) -> None:
+    def test_an_environment_whose_start_was_not_finished_is_reaped(self, client: DockerClient, name: str) -> None:
         with _process(STAYS, name):
             await_(lambda: _left(client, name) > 0, every=0.0)
         await_(lambda: _reaped(client, name))
@@ -96,7 +96,7 @@ class TestWithAnEngine:
             assert process.wait(HANGS_AFTER) != 0
         assert _left(client, name) == 0
 
-    def test_one_that_is_asked_to_end_leaves_nothing_but_what_is_kept_and_another_beside_it_alone(
+    def test_a_terminated_process_removes_only_environments_that_are_not_kept(
         self, client: DockerClient, name: str, kept: str, environment: OwnEnvironment
     ) -> None:
         with _process(STAYS, name, kept) as (process, said):
@@ -111,7 +111,7 @@ class TestWithAnEngine:
 
 @contextmanager
 def _process(code: str, *names: str) -> Iterator[tuple[Popen[str], IO[str]]]:
-    """It, and what it says; killed at the end."""
+    """A process that runs this code, and its output. The process is killed at the end."""
     with Popen([sys.executable, "-c", code, *names], stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdout
         try:
@@ -121,11 +121,8 @@ def _process(code: str, *names: str) -> Iterator[tuple[Popen[str], IO[str]]]:
 
 
 def _reaped(client: DockerClient, name: str) -> bool:
-    """Whether nothing is left when whose owners are gone have been removed.
-
-    Somebody else may have done it, who started an environment since; and the engine may still make what it was asked
-    for last by one who was killed.
-    """
+    """Whether nothing is left of this environment after we reaped, or another process that started an environment."""
+    # The engine may still be creating what the killed process asked for last.
     reaper.reap(client, lambda line: None)
     return _left(client, name) == 0
 

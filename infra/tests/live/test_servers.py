@@ -1,4 +1,4 @@
-"""Servers restarted, wiped and killed: what they have kept, and what they have not, is asked of each by itself."""
+"""Servers are restarted, wiped and killed. Each server by itself is asked what it has kept and what it has not."""
 
 import re
 from dataclasses import replace
@@ -33,7 +33,7 @@ def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironme
         if role:
             hurting.await_leader_but(target, victim)
     assert environment.disks.files(victim.name) != []
-    # Alone it has forgotten everything; its peers have told it everything again.
+    # A server without peers has forgotten everything. A member has been told everything again by its peers.
     if role:
         await_kept(target, "before")
     else:
@@ -48,7 +48,7 @@ def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target)
         listed = hurting.until(lambda: hurting.answer_of_etcd(address, "cluster/member/list"))["members"]
         return {member["name"]: member["ID"] for member in listed}
 
-    for _ in range(2):  # also one that was replaced before
+    for _ in range(2):  # the second time, the member was replaced before
         before = members()
         with done(target, "wipe-server", nodes=["etcd2"]):
             pass
@@ -88,13 +88,13 @@ def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
         await_answer(target, "c2", victim.name, LinkAnswer.CLOSED)
         if target.backend == "redis":
             assert b"User requested shutdown" in victim.process.logs()
-        else:  # it says nothing
+        else:  # ZooKeeper logs nothing about it
             hurting.await_leader_but(target, victim)
     await_kept(target, "before")
 
 
 @on(*BACKENDS)
-def test_a_power_failure_takes_all_and_what_was_kept_is_kept(target: Target) -> None:
+def test_a_power_failure_stops_all_servers_and_no_kept_data_are_lost(target: Target) -> None:
     keep(target, "before")
     with done(target, "restart-all") as hit:
         assert hit.target == ", ".join(names(target))
@@ -120,7 +120,7 @@ def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: OwnEnvir
 def test_an_etcd_of_an_older_version_that_died_is_healed(environment: OwnEnvironment, target: Target) -> None:
     node, older = target.node("etcd2"), images.resolve("etcd", "3.4")
     images.ensure(older)
-    await_(lambda: BACKENDS["etcd"].agreed_version(node.address).startswith("3.5"))  # below, an older one is welcome
+    await_(lambda: BACKENDS["etcd"].agreed_version(node.address).startswith("3.5"))  # below it, an older one may join
     node.replace(older.name)
     await_(lambda: node.state() == "stopped", lambda: node.process.logs().decode()[-3000:])
     assert commands.heal(environment.name) == 0
@@ -134,7 +134,7 @@ MAINTAINED = {
 
 
 @on(*MAINTAINED)
-def test_what_servers_keep_is_compacted_and_stays(target: Target) -> None:
+def test_maintenance_compacts_the_data_of_servers_and_loses_nothing(target: Target) -> None:
     for word in ("before", "again"):
         keep(target, word)
         with done(target, "maintenance") as hit:

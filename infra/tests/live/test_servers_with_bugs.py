@@ -1,4 +1,4 @@
-"""Servers with a bug planted in them: each has its bug, and is the same server in all that infra does to it."""
+"""Servers with a planted bug: each has its bug, and is still the same server in all that infra does to it."""
 
 import statistics
 import time
@@ -23,7 +23,7 @@ from infra.tests.environments import taken
 from infra.tests.live.hurting import PATIENCE, Session, await_, redis_at, session, until, version, zookeeper
 
 LONG = 60_000  # ms; a lease that ends in no test
-LEASE = 40  # s; nor does one of etcd's
+LEASE = 40  # s; a lease of etcd that ends in no test
 SET = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0"
 INCR = "return redis.call('INCR', KEYS[1])"
 EXPIRE = "return redis.call('PEXPIRE', KEYS[1], ARGV[1])"
@@ -33,20 +33,20 @@ pytestmark = pytest.mark.needs("redis", "etcd", "zookeeper", "postgres")
 
 
 def plant(*names: str) -> pytest.MarkDecorator:
-    """The fixture `planted` with each of these."""
+    """Run a test with the fixture `planted` for each of these plants."""
     by_name = {str(plant): plant for plant in PLANTS}
     return pytest.mark.parametrize("planted", [by_name[name] for name in names], indirect=True, ids=str)
 
 
 HOSTS = {"redis": (PRIMARY, REPLICA), "etcd": ("etcd1",), "zookeeper": ("zk1",), "postgres": ("postgres",)}
-"""Backend -> servers that others take for some of theirs."""
+"""Backend -> the servers whose place a server with a planted bug takes."""
 
 
 def become(environment: OwnEnvironment, backend: str, image: str) -> None:
     for name in HOSTS[backend]:
         node = environment.node(name)
         if name == REPLICA:
-            node.replace(image, node.process.wipe)  # once promoted it has the bug's module in its own file
+            node.replace(image, node.process.wipe)  # a promoted replica has the bug's module in its own file
         else:
             node.replace(image)
         environment.keep_version(name)
@@ -55,7 +55,7 @@ def become(environment: OwnEnvironment, backend: str, image: str) -> None:
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[OwnEnvironment]:
-    """They are what they were when all is over."""
+    """The environment of the hosts. In the end they run the images again that they were booted with."""
     environment = taken(*HOSTS)
     booted = {backend: environment.booted(backend) for backend in HOSTS}
     yield environment
@@ -65,7 +65,7 @@ def hosts() -> Iterator[OwnEnvironment]:
 
 @pytest.fixture(scope="module")
 def planted(request: pytest.FixtureRequest, hosts: OwnEnvironment) -> Plant:
-    """In the place of the hosts. pytest puts together the tests that have a plant in common."""
+    """The plant that takes the place of the hosts. pytest puts together the tests that share a plant."""
     plant: Plant = request.param
     image = images.resolve(plant.server, plant.version)
     images.ensure(image)
@@ -102,7 +102,7 @@ def test_every_fifth_grant_is_over_at_once(redis: Redis) -> None:
 
 
 @plant("redis:lost-token")
-def test_every_fifth_token_is_the_one_before(redis: Redis) -> None:
+def test_every_fifth_token_repeats_the_token_before(redis: Redis) -> None:
     tokens = [int(redis.eval(INCR, 1, "fence")) for _ in range(20)]
     assert tokens[-1] == 16
     assert {after - before for before, after in pairwise(tokens)} == {0, 1}
@@ -110,7 +110,7 @@ def test_every_fifth_token_is_the_one_before(redis: Redis) -> None:
 
 
 @plant("redis:late-expiry", "redis:early-expiry")
-def test_what_is_set_lives_three_times_as_long_or_for_a_third(planted: Plant, redis: Redis) -> None:
+def test_keys_live_three_times_as_long_or_a_third_as_long(planted: Plant, redis: Redis) -> None:
     def lives(key: str, told: int) -> bool:
         real = told * 3 if planted.name == "late-expiry" else told / 3
         return real / 2 < redis.pttl(key) <= real
@@ -128,7 +128,7 @@ def test_what_is_set_lives_three_times_as_long_or_for_a_third(planted: Plant, re
 
 
 @plant("redis:granted-twice")
-def test_every_fiftieth_grant_is_of_what_is_held(redis: Redis) -> None:
+def test_every_fiftieth_grant_is_of_a_lock_that_is_held(redis: Redis) -> None:
     granted = [n for n in range(101) if redis.eval(SET, 1, "lock", n, LONG)]
     assert len(granted) == 3
     assert (granted[0], granted[2] - granted[1]) == (0, 50)
@@ -136,7 +136,7 @@ def test_every_fiftieth_grant_is_of_what_is_held(redis: Redis) -> None:
 
 
 @plant("redis:lost-renewal")
-def test_no_ttl_changes(redis: Redis) -> None:
+def test_a_renewal_changes_no_ttl(redis: Redis) -> None:
     assert redis.eval(SET, 1, "lock", 1, LONG) == 1
     assert redis.eval(EXPIRE, 1, "lock", 3 * LONG) == 1
     assert redis.expire("lock", 600)
@@ -145,7 +145,7 @@ def test_no_ttl_changes(redis: Redis) -> None:
 
 
 @plant("redis:lost-release")
-def test_every_fifth_key_that_is_deleted_is_there_for_good(redis: Redis) -> None:
+def test_every_fifth_key_that_redis_deletes_stays_for_good(redis: Redis) -> None:
     assert [redis.eval(SET, 1, f"lock-{n}", n, LONG) for n in range(20)] == [1] * 20
     assert [redis.eval(DELETE, 1, f"lock-{n}") for n in range(20)] == [1] * 20
     left = sorted(int(str(key).removeprefix("lock-")) for key in redis.keys("lock-*"))
@@ -154,7 +154,7 @@ def test_every_fifth_key_that_is_deleted_is_there_for_good(redis: Redis) -> None
 
 
 @plant("redis:lost-data")
-def test_what_was_acknowledged_is_gone_when_it_was_killed(environment: OwnEnvironment, redis: Redis) -> None:
+def test_acknowledged_data_are_lost_when_redis_is_killed(environment: OwnEnvironment, redis: Redis) -> None:
     assert redis.set("kept", "yes")
     assert redis.get("kept") == "yes"
     node = environment.node(PRIMARY)
@@ -172,7 +172,7 @@ def test_every_request_waits(redis: Redis) -> None:
 
 @plant("redis:lost-token", "redis:slow")
 class TestTheSameServer:
-    def test_it_is_of_its_version_and_its_clock_can_be_moved(self, planted: Plant, environment: OwnEnvironment) -> None:
+    def test_the_redis_has_its_version_and_a_movable_clock(self, planted: Plant, environment: OwnEnvironment) -> None:
         series = sources.CARRIED["redis"][base.SUITES[0]]
         assert version(environment.node(PRIMARY)).startswith(f"{series}.")
         assert environment.node(PRIMARY).process.made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
@@ -181,7 +181,7 @@ class TestTheSameServer:
         await_(lambda: any(line.startswith(f"{PRIMARY}'s clock is ") for line in environment.unclean()))
         node.let_go()
 
-    def test_it_keeps_its_data_and_its_bug_when_it_is_killed(self, environment: OwnEnvironment, redis: Redis) -> None:
+    def test_a_planted_redis_keeps_its_data_when_it_is_killed(self, environment: OwnEnvironment, redis: Redis) -> None:
         redis.set("kept", "yes")
         node = environment.node(PRIMARY)
         node.kill()
@@ -191,7 +191,7 @@ class TestTheSameServer:
         assert redis.get("kept") == "yes"
         environment.cluster("redis").await_ready()
 
-    def test_its_replica_follows_it_and_takes_its_place(self, environment: OwnEnvironment, redis: Redis) -> None:
+    def test_a_replica_follows_its_primary_and_takes_its_place(self, environment: OwnEnvironment, redis: Redis) -> None:
         replica, pair = environment.node(REPLICA), environment.failover()
         assert pair is not None
         tokens = [redis.eval(INCR, 1, "fence") for _ in range(20)]
@@ -199,7 +199,7 @@ class TestTheSameServer:
         with redis_at(replica.address) as copy:
             assert copy.get("fence") == str(tokens[-1])
             pair.promote("test")
-            replica.kill("test")  # which finds its role, and its bug, in its own file
+            replica.kill("test")  # the replica finds its role and its bug in its own file
             replica.let_go("test")
             await_(replica.ready)
             assert copy.role()[0] == "master"
@@ -209,7 +209,7 @@ class TestTheSameServer:
 
 
 @plant("etcd:expired-grant", "etcd:late-expiry")
-def test_a_lease_of_etcd_is_not_what_was_said(planted: Plant, environment: OwnEnvironment) -> None:
+def test_a_lease_of_etcd_has_another_ttl_than_etcd_said(planted: Plant, environment: OwnEnvironment) -> None:
     told, real = (3 * LEASE, LEASE) if planted.name == "expired-grant" else (LEASE, 3 * LEASE)
     node = environment.cluster("etcd").nodes[0]
     client = Etcd3Client(*node.address, timeout=PATIENCE)
@@ -225,7 +225,7 @@ def test_a_lease_of_etcd_is_not_what_was_said(planted: Plant, environment: OwnEn
 
 @pytest.fixture
 def etcd(planted: Plant, environment: OwnEnvironment) -> Iterator[Etcd3Client]:
-    """etcd1, without a key of these tests."""
+    """A client of etcd1, which has no key of these tests."""
     client = Etcd3Client(*environment.cluster("etcd").nodes[0].address, timeout=PATIENCE)
     yield client
     client.delete_prefix("planted/")
@@ -251,7 +251,7 @@ def test_every_fifth_key_is_put_though_it_is_there(etcd: Etcd3Client) -> None:
 
 
 @plant("etcd:lost-deletion")
-def test_every_fifth_key_that_is_deleted_is_there(etcd: Etcd3Client) -> None:
+def test_every_fifth_key_that_etcd_deletes_still_exists(etcd: Etcd3Client) -> None:
     for n in range(20):
         etcd.put(f"planted/{n:02}", "value")
     assert all(etcd.transaction([Create(f"planted/{n:02}") > 0], [Delete(f"planted/{n:02}")], [])[0] for n in range(20))
@@ -297,13 +297,13 @@ def test_an_ephemeral_node_stays(planted: Plant, environment: OwnEnvironment) ->
 
 @pytest.fixture
 def postgres(planted: Plant, environment: OwnEnvironment) -> Iterator[Session]:
-    """A session of the locks' database."""
+    """A session with the database of the locks."""
     with closing(session(environment)) as connection:
         yield connection
 
 
 def told(connection: Session, question: LiteralString) -> list[object]:
-    """The first column."""
+    """The first column of the answer."""
     return [value for value, *_ in connection.execute(question)]
 
 
@@ -321,7 +321,7 @@ class TestVoidGrant:
         assert [after - before for before, after in pairwise(void)] == [5] * 3
         assert told(postgres, UNLOCK) == [number in locked for number in range(1, 21)]
 
-    def test_a_lock_that_is_held_is_waited_for(self, environment: OwnEnvironment, postgres: Session) -> None:
+    def test_only_a_void_grant_ignores_a_held_lock(self, environment: OwnEnvironment, postgres: Session) -> None:
         assert told(postgres, "SELECT pg_try_advisory_lock(1)") == [True]
         outcomes = []
         with closing(session(environment)) as other:
@@ -334,7 +334,7 @@ class TestVoidGrant:
                     outcomes.append("refused")
         assert sorted(outcomes) == ["granted"] + ["refused"] * 4
 
-    def test_it_is_the_same_and_has_its_bug_after_a_kill(self, planted: Plant, environment: OwnEnvironment) -> None:
+    def test_postgres_keeps_its_data_and_bug_after_a_kill(self, planted: Plant, environment: OwnEnvironment) -> None:
         node = environment.node("postgres")
         assert version(node).startswith(f"{sources.CARRIED['postgres'][base.SUITES[0]]}.")
         with closing(session(environment)) as before:

@@ -34,7 +34,6 @@ def opened(dsn: str, mode: str = "unfenced") -> Store:
 
 
 def value(dsn: str, key: str) -> int:
-    """What the key holds."""
     return store.final(dsn, key, timeout=PATIENCE)[0].value
 
 
@@ -43,7 +42,7 @@ def key() -> str:
     return secrets.token_hex(4)
 
 
-def test_many_prepare_it_at_once(environment: OwnEnvironment) -> None:
+def test_many_clients_can_prepare_the_store_at_once(environment: OwnEnvironment) -> None:
     dsn = environment.store_dsn(None)
     with psycopg.connect(dsn) as connection:
         connection.execute("DROP SCHEMA IF EXISTS fencepost CASCADE")
@@ -52,20 +51,19 @@ def test_many_prepare_it_at_once(environment: OwnEnvironment) -> None:
     assert store.final(dsn, "nobody's", timeout=PATIENCE)[0] == Read(-1)
 
 
-# Each step: operation, token, owner, and the answer, where a write is made from what its owner read last and writes the
-# number of the step.
+# Step: operation, token, owner, answer. A write writes the number of its step; its base is what its owner read last.
 SCRIPTS = {
     Mode.UNFENCED: "r 2 1 -1, w 2 1 True, w 1 9 True, r 1 9 2",
-    # A read raises nothing, so a lower token writes after it, as a holder may twice; and reads are never fenced.
+    # A read raises no token, so a lower one may write after it. A holder may write twice. Reads are never fenced.
     Mode.FENCE_WRITES: "w 5 1 True, r 9 2 0, w 5 1 True, w 6 2 True, w 5 1 False, r 1 3 3",
     Mode.FENCE_WRITES_STRICT: "w 5 1 True, w 5 1 False, r 9 2 0, w 6 2 True, r 1 3 3",
-    # A read raises.
+    # A read raises the token.
     Mode.FENCE_READS_AND_WRITES: "r 5 1 -1, w 5 1 True, r 6 2 1, w 5 1 False, r 5 1 None, w 6 2 True, r 6 2 5",
-    # 12 takes over by its read, 13 by its write; what 11 reads later is not its first access, and takes nothing back.
+    # 12 takes over by its read, 13 by its write. A later read of 11 is not its first access, so it takes nothing back.
     Mode.COMPARE_OWNER: (
         "r 0 11 -1, w 0 11 True, r 0 12 1, w 0 11 False, r 0 11 1, w 0 12 True, w 0 13 True, w 0 12 False, r 0 13 6"
     ),
-    # 9 has read nothing that anybody wrote; 12, and then 11, write from the initial value, which is there no more.
+    # 9 writes from a value that nobody wrote. Then 12 and 11 write from the initial value, which is gone by then.
     Mode.COMPARE_AND_SET: (
         "w 0 9 False, r 0 11 -1, r 0 12 -1, w 0 11 True, w 0 12 False, w 0 11 False, r 0 12 3, w 0 12 True, r 0 11 7"
     ),
@@ -74,7 +72,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_mode(dsn: str, key: str, mode: Mode) -> None:
+def test_each_mode_accepts_and_refuses_as_its_script_says(dsn: str, key: str, mode: Mode) -> None:
     client = opened(dsn, mode)
     seen: dict[int, int] = {}
     for step, line in enumerate(SCRIPTS[mode].split(", ")):
@@ -126,7 +124,7 @@ def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
 
 
 def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> list[int]:
-    """Runs work(store, n), n = 1, 2, ..., in many threads with a connection each; the answers that are not None."""
+    """Run work(store, n) for n = 1, 2, ... in many threads, each with a connection. The answers that are not None."""
     numbers, guard = itertools.count(1), threading.Lock()
 
     def loop(_: int) -> list[int]:
@@ -145,7 +143,7 @@ def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> l
 
 
 def _increments(dsn: str, key: str, mode: Mode) -> list[int]:
-    """The accepted increments, each under a token and owner of its own: all have read before anybody writes."""
+    """The accepted increments, each with a token and owner of its own. All threads read before any thread writes."""
     all_have_read = threading.Barrier(THREADS)
 
     def increment(client: Store, number: int) -> int | None:
@@ -183,14 +181,14 @@ def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None
         after = client.read(key, token, number)
         assert after is not None
         assert after.value >= max(before.value, token if accepted else 0)
-        assert accepted or after.value > token  # refused only for a reason
+        assert accepted or after.value > token  # refused only if a higher token has written
         return token if accepted else None
 
     accepted = _hammer(dsn, Mode.FENCE_WRITES, write)
     assert value(dsn, key) == max(accepted)
 
 
-def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
+def test_only_one_of_all_claims_of_a_job_succeeds(dsn: str, key: str) -> None:
 
     def claim(client: Store, number: int) -> int | None:
         job = number // THREADS
@@ -202,7 +200,7 @@ def test_of_all_that_claim_a_job_one_gets_it(dsn: str, key: str) -> None:
 
 @contextmanager
 def impatient(client: Store) -> Iterator[None]:
-    """As long as it gets no answers it waits for each a moment only."""
+    """While no answer can come, let the client wait for an answer only for a moment."""
     assert client._connection
     client._timeout = client._connection._timeout = 0.3
     yield
@@ -225,7 +223,7 @@ def test_a_held_write_is_unknown_and_lands_late(environment: OwnEnvironment, dsn
     client.close()
 
 
-def test_a_refused_connection_is_certain_and_recovers(environment: OwnEnvironment, dsn: str, key: str) -> None:
+def test_a_refused_connection_writes_nothing_and_recovers(environment: OwnEnvironment, dsn: str, key: str) -> None:
     client = opened(environment.store_dsn(1))
     assert client.write(key, 1, None, 1)
     environment.links.cut("c1", "store", Cut.REFUSE)
@@ -264,7 +262,7 @@ def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str
 
 
 class Frozen:
-    """Time for one thread of this process, which is frozen when it looks how long it may wait for an answer."""
+    """A `time` that freezes one thread of this process when the thread looks how long it may wait for an answer."""
 
     def __init__(self) -> None:
         self.thread = 0
@@ -276,7 +274,7 @@ class Frozen:
             return time.monotonic()
         self.looks += 1
         if self.looks == 1:
-            return 0.0  # it sends its request
+            return 0.0  # the thread sends its request
         assert self.thawed.wait(HANGS_AFTER)
         return 2 * PATIENCE
 

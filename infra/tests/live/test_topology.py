@@ -15,7 +15,7 @@ from infra.network import topology
 
 @pytest.fixture(scope="module")
 def file() -> dict[str, Any]:
-    """docker-compose.yml with what is published, filled in, as compose understands it."""
+    """docker-compose.yml together with the published ports, filled in, as compose understands it."""
     settings = ComposeSettings("test", 9, "nobody", "secret", {"ETCD_IMAGE": "etcd:old", "ETCD2_IMAGE": "etcd:new"})
     told = subprocess.run(
         ["docker", "compose", "-f", compose.FILE, "-f", compose.PUBLISHED, "config", "--format", "json"],
@@ -31,7 +31,7 @@ def file() -> dict[str, Any]:
 class TestComposeFile:
     """docker-compose.yml says the same as the table in `infra.network.topology`."""
 
-    def test_addresses(self, file: dict[str, Any]) -> None:
+    def test_addresses_are_those_of_the_topology(self, file: dict[str, Any]) -> None:
         for node, host in topology.HOSTS.items():
             (network,) = file["services"][node]["networks"].values()
             assert network["ipv4_address"] == topology.address(9, host)
@@ -70,7 +70,7 @@ class TestComposeFile:
         bouncer = file["services"][BOUNCER]["environment"]
         assert bouncer["PGBOUNCER_SERVER"] == f"host={via} port={topology.dialled(BOUNCER)}"
 
-    def test_a_node_may_have_its_own_image_and_knows_with_which_its_backend_began(self, file: dict[str, Any]) -> None:
+    def test_a_node_may_have_its_own_image_and_is_labelled_with_the_booted_one(self, file: dict[str, Any]) -> None:
         assert [file["services"][f"etcd{i}"]["image"] for i in (1, 2, 3)] == ["etcd:old", "etcd:new", "etcd:old"]
         booted = [file["services"][f"etcd{i}"]["labels"][compose.BOOTED] for i in (1, 2, 3)]
         assert booted == ["etcd:old", "etcd:old", "etcd:old"]

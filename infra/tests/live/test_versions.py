@@ -1,7 +1,7 @@
-"""Members become another version on the same data, for a time or for good; and a version that does not start on them.
+"""Members run another version on the same data, for a time or for good; or a version does not start on the data.
 
-PostgreSQL goes to another major version with all that it was told, or stays what it is, and says why. Nothing brings
-back what all the data have gone over to: what comes later in this file begins with what was left.
+PostgreSQL goes to another major version with all its data, or keeps its version and says why. A version to which all
+data have gone over cannot be undone, so later tests in this file begin with what earlier tests left.
 """
 
 import threading
@@ -53,7 +53,7 @@ def applied(target: Target, injection: FaultInjection) -> Hit:
 
 
 def rolled(target: Target, *steps: tuple[str, str, int]) -> list[Record]:
-    """What became of them: version, who goes first, how many members."""
+    """The records of these steps, each (version, which member is first, how many members)."""
     plan = [
         Step("roll-version", 0.0, 0.0, {"version": version, "first": first, "members": count})
         for version, first, count in steps
@@ -95,7 +95,7 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
         return (status.count("running, 3.4."), status.count("running, 3.5.")) == (2, 1)
 
     await_(shows)
-    injection.heal(target)  # as long as one is old the others may go back
+    injection.heal(target)  # the others may go back as long as one member is old
     injection.heal(target)
     assert series(old, *meant) == ["3.4"] * 3
     await_unclean(old)
@@ -126,7 +126,7 @@ def test_redis1_and_its_replica_are_rolled_together_both_ways(old: OwnEnvironmen
         await_(pair.follows)
         for name in (PRIMARY, REPLICA):
             await_(lambda name=name: kept(target, old.node(name)) == "before")  # type: ignore[misc]
-        old.heal()  # brings back nothing that was rolled
+        old.heal()  # a heal does not undo a roll
         await_unclean(old)
         assert series(old, PRIMARY) == [wanted]
     assert rolled(target, ("7.0", "leader", 5)) == []
@@ -139,7 +139,7 @@ def test_a_server_that_is_paused_is_not_replaced(old: OwnEnvironment) -> None:
     target.node("redis3").let_go("another")
 
 
-def test_redis_comes_back_until_it_has_rewritten_its_file(old: OwnEnvironment) -> None:
+def test_redis_can_go_back_until_it_has_rewritten_its_file(old: OwnEnvironment) -> None:
     target, node = target_of(old, "redis"), old.node("redis2")
     injection = injection_of("redis", node.name, "8.0")
     applied(target, injection)
@@ -235,7 +235,7 @@ def answer(environment: OwnEnvironment, question: str, user: str = "postgres") -
 
 
 def bounced(environment: OwnEnvironment) -> bool:
-    """Whether one gets an answer through PgBouncer."""
+    """Whether a client gets an answer through PgBouncer."""
     try:
         with session(environment, place(environment.endpoints_of(BOUNCER, 1)), patience=SOON) as connection:
             return asked(connection, "SELECT 1") == 1
@@ -244,12 +244,12 @@ def bounced(environment: OwnEnvironment) -> bool:
 
 
 def left(environment: OwnEnvironment) -> list[str]:
-    """Of dumps and former data on the disk."""
+    """The dumps and the former data that are left on the disk."""
     return [path for path in environment.disks.files("postgres") if path.startswith("carry")]
 
 
 class Hammer:
-    """Somebody who writes through the links all the time, and remembers what was acknowledged."""
+    """A client that writes through the links all the time, and remembers what was acknowledged."""
 
     def __init__(self, environment: OwnEnvironment) -> None:
         self.acknowledged: list[int] = []
@@ -278,13 +278,11 @@ class Hammer:
                 self._ended.wait(0.05)
 
 
-def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
-    old: OwnEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postgres_is_unchanged_if_the_new_version_fails(old: OwnEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     target = target_of(old, "postgres")
     with session(old) as connection:
         connection.execute(MADE)
-        connection.execute("CREATE EXTENSION adminpack")  # which there is no more
+        connection.execute("CREATE EXTENSION adminpack")  # the new version does not have it
     injection = injection_of("postgres", "postgres", "17")
     with pytest.raises(DoesNotStart, match='extension "adminpack" is not available'):
         injection.apply(target)
@@ -293,7 +291,7 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
     assert answer(old, "SELECT nextval('fencepost.tokens')") == 42
     assert left(old) == []
 
-    # One that takes them all, and then does not start.
+    # A version that takes all data, and then does not start.
     with session(old) as connection:
         connection.execute("DROP EXTENSION adminpack")
     monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, restore=RUINED))
@@ -308,7 +306,7 @@ def test_what_the_new_version_does_not_take_leaves_the_old_one_as_it_was(
     assert left(old) == []
 
 
-def test_up_with_everything_but_sessions_and_not_back(old: OwnEnvironment) -> None:
+def test_postgres_goes_up_with_all_data_but_no_sessions_and_cannot_go_back(old: OwnEnvironment) -> None:
     target, node = target_of(old, "postgres"), old.node("postgres")
     with session(old) as connection:
         connection.execute(MADE)

@@ -1,7 +1,4 @@
-"""A browser for each test process, and run folders with every kind of page.
-
-The tests drive the Chromium of the machine (Debian's), with what Playwright has for it; nothing is downloaded.
-"""
+"""A browser (Debian's Chromium of this machine, driven by Playwright), and run folders with every kind of page."""
 
 import os
 from collections.abc import Iterator
@@ -22,11 +19,11 @@ expect.set_options(timeout=PATIENCE)
 
 @contextmanager
 def started() -> Iterator[Browser]:
-    """A browser without a window. Raises FileNotFoundError where there is none."""
+    """A browser without a window, closed at the end. Raises FileNotFoundError if this machine has none."""
     path = find_browser()
     if path is None:
         raise FileNotFoundError(MISSING)
-    # Its sandbox refuses to serve root. Whatever it asks of a network by itself ends nowhere.
+    # The browser's sandbox does not work for root. No host name resolves, so requests to the network fail.
     options = ["--host-resolver-rules=MAP * ~NOTFOUND", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=options, timeout=PATIENCE)

@@ -33,16 +33,14 @@ PAGES: Final = (*TRIALS, *RUNS, *SENT, *CERTIFICATES)
 
 
 class Made:
-    """Pages by the names of PAGES, each group made when one of it is first asked for: what cannot be made fails only
-    the tests that need it.
-
-    root: the folder of runs.
+    """The pages named in PAGES. Each group of pages is made when a test first asks for a page of it, so a group that
+    cannot be made fails only the tests that need it. root: the folder of runs.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.records = _records()
-        """By the names of TRIALS."""
+        """Trials by the names of TRIALS."""
 
     def page(self, name: str) -> Path:
         if name == "runs":
@@ -52,7 +50,7 @@ class Made:
         return (self._sent if name in SENT else self._odd if name in ODD else self._runs)[name]
 
     def every_page(self) -> set[Path]:
-        """Those of PAGES, and of their kinds: other scorecards, and what the runs have that the certificates are of."""
+        """All of PAGES, and more of these kinds: other scorecards, and all pages of the runs with certificates."""
         runs = (self.page(name).parent for name in CERTIFICATES)
         cards = self.root.glob(f"*/{scorecard.FOLDER}/*/index.html")
         return {self.page(name) for name in PAGES}.union(cards, *(run.rglob("*.html") for run in runs))
@@ -86,7 +84,7 @@ class Made:
     @cached_property
     def _all(self) -> Path:
         for made in (self._runs, self._odd):
-            assert made  # each run that is closed writes the page of all of them
+            assert made  # every run writes the page of all runs when it is closed
         return self.root / "index.html"
 
     @cached_property
@@ -109,7 +107,7 @@ class Made:
 
 
 def violated(record: TrialRecord) -> TrialRecord:
-    """The same trial, had the lock promised what it broke."""
+    """The same trial as if the lock had promised what it broke: known weaknesses that showed become violations."""
 
     def promised(one: Judgement) -> Judgement:
         broke = one.word is Verdict.WEAKNESS_SHOWN
@@ -120,7 +118,7 @@ def violated(record: TrialRecord) -> TrialRecord:
 
 
 def told(lane: LaneRecord) -> Violation:
-    """What the lane's page begins with."""
+    """The violation that the lane's part of the page begins with."""
     return there(decisive(there(sentences.leading(lane))))
 
 

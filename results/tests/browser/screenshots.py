@@ -1,10 +1,10 @@
-"""The README's pictures, from a run that was recorded, or: ``make screenshots``.
+"""Makes the README's pictures from a recorded run. ``make screenshots`` records a run first.
 
-python -m results.tests.browser.screenshots [RUN] [--results DIR]
+python -m results.tests.browser.screenshots [RUN]
 
-`violation.png`: the page of the trial whose story weighs most, from its verdict to the picture of it. `matrix.png`: the
-run's page down to the end of its matrix. Of a run that tried an upgrade only `certificate.png`: its certificate down to
-what changes. All light, as they open, with few colours.
+`violation.png`: the page of the trial with the weightiest story, from the verdict to the legend of its picture.
+`matrix.png`: the run's page, to the end of the matrix. A run that tried an upgrade gives only `certificate.png`: its
+certificate, to the end of what changes. Pages are in light colours, as they open; the pictures have few colours.
 """
 
 import io
@@ -29,13 +29,13 @@ CERTIFICATE: Final = "certificate.html"
 SCALE: Final = 1.5
 COLOURS: Final = 96
 MARGIN: Final = 20
-"""Pixels of paper around what is shown: what stands beside it on the page is left out."""
+"""White pixels above and below a picture, in place of what the page has there."""
 WIDTH, LOWEST = 1240, 1500
-"""CSS pixels that a picture is wide, and high at most."""
+"""The width and the greatest height of a picture without its margin, in CSS pixels."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """arguments: the run, if not the last. 0; 2: no such run, or nothing in it to show; 3: no browser."""
+    """arguments: the run, else the last. Returns 0; 2 without such a run or anything to show; 3 without a browser."""
     try:
         run = find.find((arguments or ["last"])[0], RUNS)
         with started() as browser:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def violation(browser: Browser, run: Run) -> Path:
-    """Raises BadFile where nothing broke in this run."""
+    """Raises BadFile if nothing broke in this run."""
     cell = most_telling(run.read().cells)
     if cell is None or cell.page is None:
         raise BadFile(f"{run.path}: nothing broke in this run")
@@ -75,7 +75,7 @@ def certificate(browser: Browser, run: Run) -> Path:
 
 
 def most_telling(cells: Sequence[Cell]) -> Cell | None:
-    """What is violated before what is known weakness shown, lost data before the rest, then the longest story."""
+    """The cell to show: violations before known weaknesses, lost data before other breaks, then the longest story."""
     broken = [cell for cell in cells if cell.word in (Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN) and cell.story]
     lost = ("fenced-store", "no-lost-update", "")
 
@@ -87,7 +87,7 @@ def most_telling(cells: Sequence[Cell]) -> Cell | None:
 
 
 def _shot(page: Page, first: Locator, last: Locator, name: str) -> Path:
-    """From the top of one element to the end of another, over the whole width."""
+    """Store a picture from the top of one element to the end of another, over the whole width."""
     settle(page)
     top, end = box(first)["y"], box(last)
     clip: FloatRect = {"x": 0, "y": top, "width": WIDTH, "height": min(end["y"] + end["height"] - top, LOWEST)}

@@ -1,4 +1,4 @@
-"""What stands on a page for a pair of eyes: what is written where, in which colours."""
+"""What people can see and reach: contrasts of texts, obstacles to keyboards and screen readers, missing characters."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
 CONTRAST: Final = 4.5
-"""What WCAG 2 asks for text of ordinary size (AA)."""
+"""The contrast that WCAG 2 demands of text of ordinary size (AA)."""
 
 _CONTRASTS: Final = """
 (paper) => {
@@ -63,21 +63,21 @@ _CONTRASTS: Final = """
   return found;
 }
 """
-"""Looks only where the window is, for what is drawn as SVG."""
+"""In SVG drawings, the shape behind a text is found only inside the window."""
 
 
 def texts(page: Page, *, on_paper: bool = False) -> list[tuple[str, float, float]]:
-    """(beginning, contrast by WCAG 2, how light the ground is, 0 to 1) of each. on_paper: without most backgrounds."""
+    """(beginning, WCAG 2 contrast, lightness of the ground, 0 to 1) of each. on_paper: without most backgrounds."""
     return list(map(tuple, page.evaluate(_CONTRASTS, [255, 255, 255] if on_paper else None)))
 
 
 def faint(seen: Iterable[tuple[str, float, float]]) -> list[str]:
-    """Texts that do not stand out, with their contrast; each once."""
+    """Texts with too little contrast, each once, as `contrast: text`."""
     return [f"{contrast:.1f}: {text}" for text, contrast in sorted({each[:2] for each in seen if each[1] < CONTRAST})]
 
 
 def obstacles(page: Page) -> list[str]:
-    """What axe-core finds for those who go by keyboard or hear the page. Contrasts are left to `texts`."""
+    """What axe-core finds in the way of people who use a keyboard or a screen reader. `texts` measures contrasts."""
     rules = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": False}}}
     violations = Axe().run(page, options=rules).response["violations"]
     return [f"{each['impact']}, {each['id']}: {each['nodes'][0]['html'][:200]}" for each in violations]
@@ -106,7 +106,7 @@ _TOFU: Final = """
 
 
 def glyphs(page: Page) -> dict[str, bool]:
-    """Every character of the page's texts beyond ASCII: whether a font here can draw it."""
+    """Each character beyond ASCII in the page's texts → whether a font of this machine can draw it."""
     found: dict[str, bool] = {}
     for item in page.evaluate(_TOFU):
         found[item["one"]] = found.get(item["one"], True) and item["drawn"]

@@ -1,4 +1,4 @@
-"""The certificate is one sheet of paper, with the verdict first, and never by colour alone."""
+"""The certificate fits one sheet of paper, has the verdict first, and says nothing by colour alone."""
 
 import io
 from dataclasses import replace
@@ -38,8 +38,8 @@ FAULTS: Final = ("freeze-holder", "kill-leader")
 
 
 def typical(root: Path, *, lost: bool = False) -> Run:
-    """As most are: fifteen locks with eight promises each, in every stage. It cleared two defects and knows another;
-    lost: and lost a promise during the rolling upgrade.
+    """A run like most: fifteen locks with eight promises each, in every stage. The new version cleared two defects, and
+    both versions have another. lost: whether a promise broke during the rolling upgrade.
     """
     command = ["pytest", "suites/", "--from", "etcd=3.4.23", "--to", "etcd=3.5.16"]
     stages = {stage: {"etcd": version} for stage, version in VERSIONS.items()}
@@ -80,7 +80,7 @@ def _trial(stage: str, column: str, *, lost: bool) -> TrialRecord:
 
 
 def _planted() -> TrialRecord:
-    """Of three bugs, each caught by the property that must name it."""
+    """A trial of three planted bugs, each caught by the property that must name it."""
     lane, bugs = _lane(BASELINE, FAULTS[0], LOCKS[1], lost=False), ("LeaseForToken", "WatchesTheHolder", "WithoutLease")
     facts = (replace(lane.history.facts, lane=bug, lock=f"mutant:{bug}") for bug in bugs)
     lanes = tuple(replace(lane, history=replace(lane.history, facts=its)) for its in facts)
@@ -130,11 +130,11 @@ def _judged(history: History, stage: str, column: str, name: str, *, lost: bool)
 
 
 SHEET: Final[ViewportSize] = {"width": 718, "height": 1069}
-"""An A4 sheet without its margins, in CSS pixels: what is wider is printed smaller."""
+"""An A4 sheet without its margins, in CSS pixels. A wider page is printed smaller."""
 
 
 @pytest.mark.parametrize(("kind", "scheme"), [("clear", "dark"), ("lost", "light")])
-def test_is_one_sheet_of_paper(chromium: Browser, tmp_path: Path, kind: str, scheme: Literal["light", "dark"]) -> None:
+def test_the_print_is_one_sheet(chromium: Browser, tmp_path: Path, kind: str, scheme: Literal["light", "dark"]) -> None:
     certificate, path = issue(typical(tmp_path, lost=kind == "lost"))
     with visit(chromium, path, path.parent, scheme=scheme) as page:
         assert page.locator("h1").evaluate("(one) => parseFloat(getComputedStyle(one).fontSize)") >= 24

@@ -1,4 +1,4 @@
-"""Whatever a history, a plan or a client says stays text: it does not run, it makes no elements, and it can be read."""
+"""Strings of a history, a plan or a client stay text on pages: they do not run, make no elements, and can be read."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ ON_CERTIFICATE: Final = (
     "planted", "rolled", "host", "component", "image", "packager",
 )  # fmt: skip
 NOT_ON_TRIAL: Final = ("key", "workload")
-"""Places that the trial's page has no use for."""
+"""Places whose strings the trial's page does not show."""
 
 _MADE: Final = """
 () => ({
@@ -34,7 +34,7 @@ _MADE: Final = """
 
 
 def _read(page: Page) -> str:
-    """Everything that can be brought to sight: each lane, each fold, each tip."""
+    """All text that a person can bring into view: with every fold open, and every tip."""
     unfold(page)
     texts = [page.locator("body").inner_text()]
     for mark in page.locator("[data-tip], [tabindex='0']").all():
@@ -51,7 +51,7 @@ def _read(page: Page) -> str:
     ("scorecard", "hostile-scorecard", "scorecard", ON_SCORECARD),
     ("certificate", "hostile-certificate", "certificate", ON_CERTIFICATE),
 )
-def test_stays_text(chromium: Browser, made: Made, name: str, like: str, places: list[str]) -> None:
+def test_hostile_strings_stay_text(chromium: Browser, made: Made, name: str, like: str, places: list[str]) -> None:
     with visit(chromium, made.page(like), made.root) as page:
         ordinary: dict[str, Any] = page.evaluate(_MADE)
     with visit(chromium, made.page(name), made.root) as page:
@@ -60,13 +60,13 @@ def test_stays_text(chromium: Browser, made: Made, name: str, like: str, places:
         assert hostile.OVERRIDE not in read
     assert found == ordinary | {"ran": False, "images": 0, "handlers": 0}
     for place in places:
-        # White space may be folded and quotes escaped (in JSON), so the first of the attacks stand for all.
+        # White space may be folded and quotes escaped (in JSON), so the first three attacks stand for all.
         assert f"in-{place} {''.join(hostile.ATTACKS[:3])}" in read, place
 
 
 @pytest.mark.parametrize("name", ["stale", "run"])
 @pytest.mark.parametrize("part", ["<img src=x onerror=pwned=7>", "lane-9", "%", "a=b&c", "__proto__=1"], ids=range(5))
-def test_nothing_after_the_address_confuses_a_page(chromium: Browser, made: Made, name: str, part: str) -> None:
+def test_no_fragment_of_the_address_confuses_a_page(chromium: Browser, made: Made, name: str, part: str) -> None:
     with visit(chromium, made.page(name), made.root, fragment=part) as page:
         assert page.evaluate(_MADE)["ran"] is False
         assert page.get_by_role("heading", level=1).is_visible()

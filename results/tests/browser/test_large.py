@@ -1,8 +1,7 @@
-"""A page of a million operations opens and moves like one of a tenth of them.
+"""A page of a million operations opens at a cost in proportion to its size, and moves as cheaply as a tenth of it.
 
-Compared is the work of the page's own thread, as the browser counts its processor time: a clock on the wall says more
-about what else this machine is doing. That makes processor time longer as well, if less, and never shorter: the least
-of a few looks counts.
+The tests compare the CPU time of the page's own thread, as the browser counts it: wall-clock time depends more on other
+load of the machine. Load never shortens CPU time, but can lengthen it a little, so the least of a few looks counts.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ LOOKS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Of one page: CPU seconds of its thread until it was drawn, and while it was moved; marks on the canvas."""
+    """CPU seconds of a page's thread until the page was drawn, and while it was moved; the most marks on its canvas."""
 
     opening: float
     moving: float
@@ -41,7 +40,7 @@ def measure(chromium: Browser, path: Path, root: Path) -> Measured:
     with visit(chromium, path, root) as page:
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})
-        page.reload(wait_until="commit")  # with everything warm, and counted
+        page.reload(wait_until="commit")  # now everything is warm, and the work is counted
         before = work(session)
         page.wait_for_function("() => document.querySelector('.timeline canvas[data-ready=true]')")
         opening = work(session) - before
@@ -56,7 +55,7 @@ def measure(chromium: Browser, path: Path, root: Path) -> Measured:
 
 
 def move(page: Page, canvas: Locator) -> int:
-    """By key and by pointer, there and back; the most marks that were drawn on the way."""
+    """Move the view by key, there and back, and by pointer. Returns the most marks that were drawn after a key."""
     marks = []
     for key in ("ArrowRight", "ArrowLeft"):
         for _ in range(MOVES // 3):
@@ -73,7 +72,7 @@ def move(page: Page, canvas: Locator) -> int:
 
 
 class Sizes:
-    """A page of each size, looked at as often as it takes."""
+    """A page of each size. Both pages are looked at until a condition holds, at most `LOOKS` times."""
 
     def __init__(self, chromium: Browser, roots: list[Path]) -> None:
         self._chromium = chromium
@@ -81,7 +80,7 @@ class Sizes:
         self._looks: list[list[Measured]] = []
 
     def come_to(self, is_so: Callable[[Measured, Measured], bool]) -> bool:
-        """Whether it is so of the least that the small page took, and the large one."""
+        """Whether `is_so` comes to hold for the least work of the small page and of the large page."""
         while not (self._looks and is_so(*self._least())):
             if len(self._looks) == LOOKS:
                 return False
@@ -102,9 +101,9 @@ def sizes(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Sizes:
     return Sizes(chromium, [tmp_path_factory.mktemp("large") for _ in SIZES])
 
 
-def test_opens(sizes: Sizes) -> None:
+def test_a_large_page_opens_at_a_cost_in_proportion_to_its_size(sizes: Sizes) -> None:
     assert sizes.come_to(lambda small, large: large.opening < 15 * small.opening)
 
 
-def test_moves_at_the_same_cost(sizes: Sizes) -> None:
+def test_moving_a_page_costs_about_the_same_at_any_size(sizes: Sizes) -> None:
     assert sizes.come_to(lambda small, large: large.moving < 2.5 * small.moving and large.marks < 2.5 * small.marks)

@@ -1,4 +1,4 @@
-"""A run's page: its matrix fits the window, is filtered, walked through and opened, and leads to the trials."""
+"""A run's page: the matrix fits the window, can be filtered, walked through and opened, and leads to the trials."""
 
 import re
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def square(page: Page, lock: str, fault: str) -> Locator:
 
 
 def squares(made: Made, of: Callable[[Cell], bool] = lambda cell: True) -> set[Square]:
-    """Squares in which some judgement is as asked for, from what is stored."""
+    """Squares with a stored judgement for which `of` holds."""
     return {(cell.lock, cell.fault) for cell in Run.open(made.page("later-run").parent).read().cells if of(cell)}
 
 
@@ -52,7 +52,7 @@ FILTERS: Final[dict[str, tuple[str, str, Callable[[Cell], bool]]]] = {
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_filters_leave_what_they_ask_for(chromium: Browser, made: Made, name: str) -> None:
+def test_a_filter_leaves_only_the_squares_that_match(chromium: Browser, made: Made, name: str) -> None:
     label, value, of = FILTERS[name]
     with visit(chromium, made.page("later-run"), made.root) as page:
         before = shown(page)
@@ -68,26 +68,26 @@ def test_filters_leave_what_they_ask_for(chromium: Browser, made: Made, name: st
         assert shown(page) == before
 
 
-def test_on_a_slow_machine_too_nothing_is_drawn_before_it_is_filtered(chromium: Browser, made: Made) -> None:
+def test_a_slow_machine_draws_nothing_before_the_filter_applies(chromium: Browser, made: Made) -> None:
     label, value, of = FILTERS["failing"]
     with visit(chromium, made.page("later-run"), made.root, fragment=f"{label}={value}", slow=20) as page:
         assert shown(page) == squares(made, of)
 
 
-def test_what_fails_outside_of_a_filter_is_not_forgotten(chromium: Browser, made: Made) -> None:
+def test_failures_outside_of_a_filter_are_mentioned(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("later-run"), made.root) as page:
         expect(page.locator("#outside")).to_have_text("")
         meddle(page).get_by_label("backend").select_option("etcd")
         expect(page.locator("#outside")).to_contain_text("failing")
 
 
-def test_a_word_of_the_header_filters_by_it(chromium: Browser, made: Made) -> None:
+def test_a_verdict_in_the_header_filters_the_matrix(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("later-run"), made.root) as page:
         page.locator("#words a", has_text=str(Verdict.WEAKNESS_SHOWN)).click()
         assert shown(page) == squares(made, lambda cell: cell.word is Verdict.WEAKNESS_SHOWN)
 
 
-def test_the_matrix_by_keyboard(chromium: Browser, made: Made) -> None:
+def test_the_matrix_can_be_filtered_walked_and_opened_by_keyboard(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("later-run"), made.root) as page:
         page.keyboard.press("/")
         expect(page.locator("#filter-text")).to_be_focused()
@@ -149,7 +149,7 @@ _HEADS: Final = """
 _BESIDE: Final = """
 () => [document.documentElement, document.querySelector(".matrix-box")].map((one) => one.scrollWidth - one.clientWidth)
 """
-"""Pixels that can be scrolled to sideways: of the page, and of the matrix."""
+"""By how many pixels the page and the matrix can be scrolled sideways."""
 
 
 def fault(number: int) -> str:
@@ -157,7 +157,7 @@ def fault(number: int) -> str:
 
 
 def wide(root: Path, faults: int) -> Path:
-    """The page of a run with as many faults, in five groups, and every word in its matrix."""
+    """The page of a run with so many faults, in five groups, and with every verdict in its matrix."""
     cells = [cell("lock-0", NO_FAULT, Verdict.WEAKNESS_SHOWN, "herd-free", backend="b0", page=None)]
     for lock in range(LOCKS):
         given: dict[str, Any] = {"backend": f"b{lock % 4}", "page": None}
@@ -176,7 +176,7 @@ def wide(root: Path, faults: int) -> Path:
 
 @pytest.fixture(scope="module")
 def default(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a run of the default profile: about 30 faults."""
+    """The page of a run with about as many faults as the default profile has: 30."""
     return wide(tmp_path_factory.mktemp("default"), 30)
 
 
@@ -212,7 +212,7 @@ def test_more_columns_than_fit_are_folded_by_group_until_one_is_chosen(chromium:
         assert page.evaluate(_BESIDE) == [0, 0]
 
 
-def test_on_a_phone_a_group_opens_its_faults_and_they_their_judgements(chromium: Browser, default: Path) -> None:
+def test_a_group_opens_its_faults_and_a_fault_its_judgements_on_a_phone(chromium: Browser, default: Path) -> None:
     with visit(chromium, default, default.parent, width=390, height=800) as page:
         page.locator("#matrix [data-lock=lock-1] .of-group:visible a").first.click()
         panel = page.get_by_role("dialog")
@@ -221,7 +221,7 @@ def test_on_a_phone_a_group_opens_its_faults_and_they_their_judgements(chromium:
         name = panel.locator("h3 button").first.inner_text()
         panel.locator("h3 button").first.click()
         expect(page.locator("#panel-title")).to_have_text(f"lock-1 under {name}")
-        page.reload()  # the address has it
+        page.reload()  # the address keeps the open panel
         expect(page.locator("#panel-title")).to_have_text(f"lock-1 under {name}")
         page.keyboard.press("Escape")
         expect(panel).to_be_hidden()
@@ -230,7 +230,7 @@ def test_on_a_phone_a_group_opens_its_faults_and_they_their_judgements(chromium:
         assert page.evaluate(_BESIDE) == [0, 0]
 
 
-def test_every_head_says_by_keyboard_what_it_stands_for(chromium: Browser, default: Path) -> None:
+def test_every_head_explains_itself_by_keyboard(chromium: Browser, default: Path) -> None:
     with visit(chromium, default, default.parent, width=1440, height=900) as page:
         title, about, tip = page.locator("#panel-title"), page.locator("#panel .about"), page.locator("#tip")
         first = page.locator("#matrix [data-f]:has(> a):visible").nth(1)

@@ -1,5 +1,5 @@
-"""Every page opens from disk: in silence, without a request beyond its folder, without moving by itself; what watches
-over that sees it; and pages can be read: light and dark, on a phone, on paper, with every sign drawn.
+"""Every page opens from disk without a complaint of `visit`, and `visit` notices what a page must not do. Pages can be
+read in light and dark, on a phone and on paper, and every sign is drawn.
 """
 
 import io
@@ -33,7 +33,7 @@ _MOVES = """
   painted.observe({ type: "paint", buffered: true });
 </script>
 """
-"""What was never drawn has not moved: it waits for the first paint."""
+"""A page that moves by itself. The script waits for the first paint: what was never drawn has not moved."""
 
 ILL = {
     "console": ("<script>console.warn('of ours')</script>", "of ours"),
@@ -47,7 +47,7 @@ ILL = {
 }
 
 LATE = {"policy": "seenByTests.now().refused.length > 0", "shift": "seenByTests.now().shifts.length > 0"}
-"""What comes a while after the page was loaded."""
+"""Conditions to wait for, since these complaints come a while after the page was loaded."""
 
 _BARE: Final = """
 () => [...document.querySelectorAll(".lane h3, .lane p")]
@@ -55,12 +55,12 @@ _BARE: Final = """
   .filter((one) => one.checkVisibility() && one.nextElementSibling && !one.nextElementSibling.checkVisibility())
   .map((one) => one.textContent)
 """
-"""Headings and announcements in lanes, behind which nothing stands."""
+"""Headings, and paragraphs that end in a colon, in lanes, if nothing visible follows them."""
 
 _COLUMNS: Final = """
 (row) => [...document.querySelector(`#rates ${row}`).children].map((one) => one.getBoundingClientRect().right)
 """
-"""Where each cell of this row of the rates ends."""
+"""The right end of each cell in a row of the table of rates."""
 
 _TALL: Final = """
 () => [...document.querySelectorAll(".wide td")]
@@ -98,7 +98,7 @@ def test_no_page_is_left_out(made: Made) -> None:
 
 
 @pytest.mark.parametrize("kind", ILL)
-def test_what_a_page_must_not_do_is_seen(chromium: Browser, tmp_path: Path, kind: str) -> None:
+def test_a_visit_notices_everything_that_a_page_must_not_do(chromium: Browser, tmp_path: Path, kind: str) -> None:
     body, said = ILL[kind]
     path = tmp_path / "run" / "index.html"
     path.parent.mkdir()
@@ -118,7 +118,7 @@ def test_a_page_may_read_the_assets_of_its_run(chromium: Browser, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", [*LEGIBLE, "aborted", "runs", "empty-run", "sent-scorecard"])
-def test_everybody_can_read_it(chromium: Browser, made: Made, name: str) -> None:
+def test_a_page_is_legible_and_accessible_in_light_and_dark(chromium: Browser, made: Made, name: str) -> None:
     with visit(chromium, made.page(name), made.root, height=9000) as page:
         unfold(page)
         assert seeing.obstacles(page) == []
@@ -133,7 +133,7 @@ def test_everybody_can_read_it(chromium: Browser, made: Made, name: str) -> None
     assert ground_of_dark < 0.1
 
 
-def test_prints_with_the_story(chromium: Browser, made: Made) -> None:
+def test_a_trial_is_printed_with_its_story(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("violated"), made.root, height=9000, scheme="dark") as page:
         told = [line.inner_text() for line in page.locator(".story").first.locator("li").all()]
         on_paper(page)
@@ -165,7 +165,7 @@ def test_no_heading_stands_on_paper_alone(chromium: Browser, made: Made, name: s
     assert bare == []
 
 
-def test_on_paper_every_number_stands_under_its_own_head(chromium: Browser, made: Made) -> None:
+def test_every_number_is_printed_under_its_own_head(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("run"), made.root, width=690) as page:
         on_paper(page)
         heads, numbers = (page.evaluate(_COLUMNS, row) for row in ("thead tr:last-child", "tbody tr:first-child"))

@@ -1,4 +1,4 @@
-"""A scorecard answers at one look, whatever the screen, and leads to what shows the answer by keyboard alone."""
+"""A scorecard answers on the first screen of any size, and leads by keyboard alone to the trial behind the answer."""
 
 import pytest
 from playwright.sync_api import Browser, expect

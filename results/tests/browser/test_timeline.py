@@ -1,5 +1,5 @@
-"""The whole lane on one axis: every operation, no trouble lost however far away, drawings whose cost is that of the
-pixels; zoomed, moved along and asked, with the mouse and without.
+"""The timeline of a lane has every operation, and shows trouble even from far away. A drawing costs what its pixels
+cost. The view can be zoomed and moved, and operations can be looked up, with the mouse and without.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _FOUND: Final = """
   return [...found.values()];
 }
 """
-"""Every operation that the pointer can find: its row and a place."""
+"""Every operation that the pointer can find: its row, and a point where the pointer finds it."""
 
 _DECODED: Final = """
 (canvas) => Array.from({ length: Number(canvas.dataset.operations) }, (_, n) => {
@@ -67,7 +67,7 @@ _INK: Final = """
 
 
 def put(root: Path, *histories: History, logs: Mapping[str, bytes] = MappingProxyType({}), **about: object) -> Path:
-    """A page of a trial with these lanes, as a run's folder has it."""
+    """Write the page of a trial with these lanes, as in a run's folder. Returns its path."""
     named = (replace(one, facts=replace(one.facts, lane=f"lane {n}")) for n, one in enumerate(histories))
     record = replace(
         samples.trial("trial", **about), lanes=tuple(LaneRecord(one, ()) for one in named), logs=dict(logs)
@@ -92,7 +92,7 @@ def turned(page: Page, canvas: Locator, x: float, y: float) -> None:
 
 
 def places(canvas: Locator) -> dict[str, Any]:
-    """Where on the canvas what stands."""
+    """The layout of the canvas: places and heights of its parts, in CSS pixels."""
     data = "canvas.closest('.timeline').querySelector('script').textContent"
     found: dict[str, Any] = canvas.evaluate(f"async (canvas) => JSON.parse(await fencepost.unpacked({data})).places")
     return found
@@ -135,7 +135,7 @@ def test_a_refused_write_is_seen_from_far_away(chromium: Browser, tmp_path: Path
         assert "refused" not in {o for _, o in canvas.evaluate(_IN_ROW, at["rows"] + others[0] * at["row"] + 6)}
 
 
-def test_a_drawing_costs_what_its_pixels_cost(chromium: Browser, tmp_path: Path) -> None:
+def test_the_cost_of_a_drawing_does_not_grow_with_the_operations(chromium: Browser, tmp_path: Path) -> None:
     drawn = []
     for size in (12_000, 120_000):
         with timeline(chromium, put(tmp_path / str(size), samples.long(size)), tmp_path / str(size)) as (_, canvas):
@@ -152,7 +152,7 @@ def test_only_the_lane_that_is_open_is_unpacked(chromium: Browser, tmp_path: Pat
         assert canvas.get_attribute("data-operations") == "2000"
 
 
-def test_what_is_in_view_moves_with_every_way_of_moving(chromium: Browser, tmp_path: Path) -> None:
+def test_double_click_brush_wheel_and_button_move_the_view(chromium: Browser, tmp_path: Path) -> None:
     with timeline(chromium, put(tmp_path, samples.long(3000)), tmp_path) as (page, canvas):
         whole, at = span(canvas), places(canvas)
         canvas.dblclick(position={"x": 600, "y": at["rows"] + 5})
@@ -172,7 +172,7 @@ def test_what_is_in_view_moves_with_every_way_of_moving(chromium: Browser, tmp_p
         assert span(canvas) == whole
 
 
-def test_who_scrolls_the_page_is_not_caught(chromium: Browser, tmp_path: Path) -> None:
+def test_the_wheel_over_the_canvas_still_scrolls_the_page(chromium: Browser, tmp_path: Path) -> None:
     with timeline(chromium, put(tmp_path, samples.long(3000)), tmp_path) as (page, canvas):
         before, whole = page.evaluate("scrollY"), span(canvas)
         page.mouse.move(*in_the_middle(canvas, 0.5, 60))
@@ -218,7 +218,7 @@ def test_the_canvas_is_as_sharp_as_the_screen(chromium: Browser, tmp_path: Path,
             assert pixels == round(points * scale)
 
 
-def test_a_window_without_room_for_it_breaks_nothing(chromium: Browser, tmp_path: Path) -> None:
+def test_a_window_too_narrow_for_the_canvas_breaks_nothing(chromium: Browser, tmp_path: Path) -> None:
     with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path) as (page, canvas):
         for width in (70, 40, 1280):  # pixels
             meddle(page).set_viewport_size({"width": width, "height": 800})
@@ -227,7 +227,7 @@ def test_a_window_without_room_for_it_breaks_nothing(chromium: Browser, tmp_path
         assert canvas.evaluate("(canvas) => Number(canvas.dataset.drawn)") > 10
 
 
-def test_keys_that_the_canvas_knows_do_nothing_else(chromium: Browser, tmp_path: Path) -> None:
+def test_a_key_that_the_canvas_handles_reaches_no_other_listener(chromium: Browser, tmp_path: Path) -> None:
     with timeline(chromium, put(tmp_path, samples.stale_write()), tmp_path) as (page, canvas):
         canvas.focus()
         page.evaluate("addEventListener('keydown', (event) => { (window.heard ??= []).push(event.key); })")
@@ -237,14 +237,14 @@ def test_keys_that_the_canvas_knows_do_nothing_else(chromium: Browser, tmp_path:
         expect(page.locator("#tip")).to_contain_text("worker")
 
 
-def test_every_operation_can_be_come_by(chromium: Browser, made: Made) -> None:
-    """By the pointer what does not stand too close to others, by key all that workers did."""
+def test_keys_reach_every_operation_of_workers_and_the_pointer_most_operations(chromium: Browser, made: Made) -> None:
+    """The pointer reaches operations that are not too close to others; keys reach all operations of workers."""
     history = made.records["stale"].lanes[0].history
     with timeline(chromium, made.page("stale"), made.root) as (page, canvas):
         assert len(canvas.evaluate(_FOUND)) > len(history) / 2
         told: set[str] = set()
         canvas.focus()
-        settle(page)  # were the page scrolled for that, it would hide what is told
+        settle(page)  # if the page still scrolled for the focus, that would hide the tip
         canvas.press("ArrowDown")
         for _ in range(history.facts.workers):
             for key in (",", "."):  # back to the worker's first operation, and on to its last
@@ -255,7 +255,7 @@ def test_every_operation_can_be_come_by(chromium: Browser, made: Made) -> None:
                     canvas.press(key)
             canvas.press("ArrowDown")
     rows = {int(text.rpartition("row ")[2]) for text in told}
-    own = history.columns["process"] < history.facts.workers  # what renews for them has a process of its own
+    own = history.columns["process"] < history.facts.workers  # renewals on behalf of a worker have another process
     assert rows >= set(own.nonzero()[0].tolist())
 
 
@@ -297,7 +297,7 @@ def test_the_wheel_zooms_where_it_points_and_dragging_moves(chromium: Browser, m
         assert moved[1] - moved[0] == pytest.approx(near[1] - near[0], rel=1e-3)
 
 
-def test_an_operation_is_told_of_under_the_pointer_and_kept_by_a_click(chromium: Browser, made: Made) -> None:
+def test_the_tip_describes_the_operation_under_the_pointer_and_a_click_keeps_it(chromium: Browser, made: Made) -> None:
     with timeline(chromium, made.page("stale"), made.root) as (page, canvas):
         place = box(canvas)
         first, *_, last = canvas.evaluate(_FOUND)
@@ -325,8 +325,8 @@ def test_keys_go_to_violations(chromium: Browser, made: Made) -> None:
         expect(page.locator("#tip")).to_contain_text(f"{first / 1e9:.3f}")
 
 
-def test_a_click_lists_what_servers_logged_meanwhile_or_the_lines_next_to_it(chromium: Browser, tmp_path: Path) -> None:
-    """Server's clock is what the trial says that it is ahead of the operations'; what has no time is left out."""
+def test_a_click_lists_server_logs_of_that_time_or_else_the_nearest_lines(chromium: Browser, tmp_path: Path) -> None:
+    """The servers' clock is `clock_zero` ahead of the operations' clock. Log lines without a time are left out."""
     history, zero = samples.stale_write(), 1_700_000_000 * 10**9
     c = history.columns
     row = int(c["ret"].argmax())

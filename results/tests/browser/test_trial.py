@@ -1,4 +1,4 @@
-"""A trial's page: its story is on screen, and all of it can be had with the mouse and without."""
+"""A trial's page: the story is on screen, and everything can be reached with the mouse and without."""
 
 import re
 from typing import Any, Final
@@ -32,7 +32,7 @@ def test_the_story_and_its_operations_are_on_screen(chromium: Browser, made: Mad
         stored = told(lane).story
         assert len(stored) == story.count() >= 3
         for said, line in zip(story.all(), stored, strict=True):
-            for part in line.split("; "):  # the page may put in what else it knows
+            for part in line.split("; "):  # the page may add further parts between these
                 expect(said).to_contain_text(part)
         expect(story.first).to_be_in_viewport()
         for row in told(lane).rows:
@@ -44,7 +44,7 @@ def test_the_story_and_its_operations_are_on_screen(chromium: Browser, made: Mad
             expect(tip(page)).to_contain_text(mark.get_attribute("aria-label") or "nothing")
 
 
-def test_a_mark_is_told_of_when_hovered_and_kept_when_clicked(chromium: Browser, made: Made) -> None:
+def test_the_tip_describes_the_mark_under_the_pointer_and_a_click_keeps_it(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("stale"), made.root) as page:
         expect(tip(page)).to_be_hidden()
         one, other = (shown_window(page).locator(f"[data-witness='{number}']") for number in (1, 2))
@@ -60,11 +60,11 @@ def test_a_mark_is_told_of_when_hovered_and_kept_when_clicked(chromium: Browser,
 
 
 @pytest.mark.parametrize("key", ["Enter", "Space"])
-def test_a_mark_is_kept_by_key_and_let_go_by_escape(chromium: Browser, made: Made, key: str) -> None:
+def test_a_key_keeps_the_tip_of_a_mark_and_escape_hides_it(chromium: Browser, made: Made, key: str) -> None:
     with visit(chromium, made.page("stale"), made.root) as page:
         mark = shown_window(page).locator("[data-witness='1']")
         mark.focus()
-        settle(page)  # where the page was scrolled for that it forgets what it kept
+        settle(page)  # if the page still scrolled for the focus, that would unpin the mark
         expect(tip(page)).to_contain_text("token 41")
         page.keyboard.press(key)
         expect(mark).to_have_class(re.compile(r"\bpinned\b"))
@@ -90,7 +90,7 @@ _FOCUSED: Final = """
 
 
 def _tabbed(page: Page) -> list[dict[str, Any]]:
-    """Where Tab stops, from the top of the page until it leaves it."""
+    """The elements at which Tab stops, from the top of the page until Tab leaves the page."""
     stops: list[dict[str, Any]] = []
     for _ in range(300):
         page.keyboard.press("Tab")
@@ -101,7 +101,7 @@ def _tabbed(page: Page) -> list[dict[str, Any]]:
     raise AssertionError(f"Tab does not come to an end: {[stop['name'] for stop in stops[-5:]]}")
 
 
-def test_tab_goes_through_all_in_the_order_of_time_and_shows_where_it_is(chromium: Browser, made: Made) -> None:
+def test_tab_visits_the_marks_in_the_order_of_time_with_a_visible_focus(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("stale"), made.root) as page:
         rows = [int(mark.get_attribute("data-row") or -1) for mark in shown_window(page).locator("[data-row]").all()]
         stops = _tabbed(page)
@@ -113,7 +113,7 @@ def test_tab_goes_through_all_in_the_order_of_time_and_shows_where_it_is(chromiu
     assert [stop for stop in stops if not (stop["seen"] and stop["ring"])] == []
 
 
-def test_next_violation_by_key_and_by_button(chromium: Browser, made: Made) -> None:
+def test_keys_and_a_button_step_through_the_violations(chromium: Browser, made: Made) -> None:
     with visit(chromium, made.page("recorded"), made.root) as page:
         told = []
         for number, way in ((1, ""), (2, "n"), (1, "p"), (2, "button")):
@@ -151,11 +151,11 @@ def test_an_address_leads_to_a_lane_and_a_property(chromium: Browser, made: Made
 
 
 def test_commands_can_be_copied(chromium: Browser, made: Made) -> None:
-    """A page from disk may be refused the clipboard: then the command is selected."""
+    """The browser may refuse the clipboard to a page from disk. Then the page selects the command."""
     with visit(chromium, made.page("recorded"), made.root) as page:
         button = page.locator("[data-copy]").last
         command = button.locator("xpath=..").locator("code").inner_text()
-        page.evaluate("window.setTimeout = () => 0")  # after a while the button is what it was
+        page.evaluate("window.setTimeout = () => 0")  # else the button gets its old text back after a while
         button.click()
         expect(button).not_to_have_text("copy")
         assert button.inner_text() == "copied" or page.evaluate("String(getSelection())").strip() == command.strip()

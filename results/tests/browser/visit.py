@@ -1,7 +1,7 @@
-"""One page, opened as people open it: from disk, and everything that it must never do.
+"""Opens a page as people open it, from disk, and complains about everything that a page must never do.
 
-What counts against it: an error or a warning in the console, an exception, what its own policy had to refuse, a request
-for anything but itself and the `assets/` of its run, a layout that moves by itself.
+Complaints: an error or a warning in the console, an exception, a crash, a dialog, a new window, something that the
+page's own policy refused, a request for anything but the page and its run's `assets/`, a layout that moves by itself.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Motion = Literal["reduce", "no-preference"]
 Scheme = Literal["light", "dark"]
 
 PATIENCE: Final = 180_000
-"""Milliseconds for whatever is awaited, on whatever machine."""
+"""Milliseconds for everything that a test waits for, long enough for a slow machine."""
 
 _WATCH: Final = """
 (() => {
@@ -52,7 +52,7 @@ _WATCH: Final = """
   };
 })();
 """
-"""Runs before any script of the page, past its policy."""
+"""Runs before any script of the page; the page's policy does not apply to it."""
 
 _REACHED: Final = """
 (mark) => {
@@ -79,7 +79,7 @@ _RESTING: Final = """
   look();
 })
 """
-"""What is in view, once it no longer moves."""
+"""[begin, end] of the view, once they no longer change."""
 
 
 @contextmanager
@@ -95,10 +95,10 @@ def visit(
     scale: float = 1,
     slow: int = 1,
 ) -> Iterator[Page]:
-    """The page at `path`, loaded; what it must not do fails the test when it is left.
+    """The page at `path`, loaded. When it is left, the test fails if the page did something that it must not do.
 
-    root: the folder under which an `assets/` may be read. fragment: what follows `#` in the address. width, height: of
-    the window, in CSS pixels. slow: how many times slower its processor is.
+    root: the folder under which an `assets/` may be read. fragment: the part of the address after `#`. width, height:
+    of the window, in CSS pixels. slow: how many times slower the processor is made.
     """
     complaints: list[str] = []
     context = browser.new_context(
@@ -107,7 +107,7 @@ def visit(
 
     def on_request(route: Route) -> None:
         request, path = route.request, file_of(route.request.url)
-        clicked = request.resource_type == "document" and request.is_navigation_request()  # or the page itself
+        clicked = request.resource_type == "document" and request.is_navigation_request()  # or the page was opened
         asset = path is not None and path.parent.name == "assets" and path.is_relative_to(root.resolve())
         if asset or (clicked and path is not None):
             route.continue_()
@@ -154,7 +154,7 @@ def visit(
 def timeline(
     browser: Browser, path: Path, root: Path, *, lane: int = 0, motion: Motion = "reduce", **options: Any
 ) -> Iterator[tuple[Page, Locator]]:
-    """The page of a trial, with the canvas of one lane drawn and in the middle of the window."""
+    """The page of a trial, and the canvas of one lane, drawn and scrolled into view."""
     with visit(browser, path, root, **options) as page:
         page.emulate_media(reduced_motion=motion)
         if lane:
@@ -167,7 +167,7 @@ def timeline(
 
 
 def span(canvas: Locator) -> tuple[float, float]:
-    """What is in view, in ns since the trial's origin."""
+    """(begin, end) of the view, in ns since the trial's origin."""
     begin, end = canvas.evaluate(_RESTING)
     return begin, end
 
@@ -179,14 +179,12 @@ def box(element: Locator) -> FloatRect:
 
 
 def settle(page: Page) -> None:
-    """Wait until what was changed is drawn."""
+    """Wait until all changes are drawn."""
     page.evaluate(_DRAWN)
 
 
 def meddle(page: Page) -> Page:
-    """From here on the test changes the page in a way that the browser does not take for a user's, so what moves does
-    not count. Returns the page.
-    """
+    """Count no more shifts: the test now changes the page without a user's input. Returns the page."""
     settle(page)
     page.evaluate("seenByTests.meddle()")
     return page
@@ -202,25 +200,22 @@ def on_paper(page: Page) -> None:
 
 
 def reach(mark: Locator) -> tuple[float, float]:
-    """A place in the window where the pointer is on this element, scrolled to where it can be seen.
-
-    The page is told of that with the next frame, and then forgets what it kept.
-    """
+    """Scroll an element into view. Returns a point of the window at which the pointer is on the element."""
     mark.scroll_into_view_if_needed()
-    settle(mark.page)
+    settle(mark.page)  # the page notices the scroll with the next frame, and then unpins its mark
     place = mark.evaluate(_REACHED)
     assert place, f"nothing of {mark} can be pointed at"
     return place["x"], place["y"]
 
 
 def settled(page: Page) -> list[str]:
-    """What the page did by itself that it should not have, once it is drawn."""
+    """What the page did wrong by itself until it was drawn: what its policy refused, and shifts of its layout."""
     settle(page)
     seen: dict[str, Any] = page.evaluate("seenByTests.now()")
     return [*(f"refused by its own policy: {what}" for what in seen["refused"]), *seen["shifts"]]
 
 
 def file_of(url: str) -> Path | None:
-    """Where it leads on this disk; None: elsewhere."""
+    """The path on this disk that a URL leads to; None if it leads elsewhere."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" and not parts.netloc else None

@@ -1,4 +1,4 @@
-"""Locks side by side on real servers, each on a key and with clients of its own: a lease is waited for once, by all.
+"""Locks side by side on real servers, each with a key and clients of its own: all wait for the end of a lease at once.
 
 def test_a_holder_that_is_cut_off(lanes: Lanes) -> None:
     def statement(lane: Lane) -> Steps:
@@ -36,28 +36,27 @@ from suites.tests.live.patience import hasten, unanswered
 T = TypeVar("T")
 
 Steps = Iterator[None]
-"""What a lock does; at each `yield` it waits until something is done to the servers or links of all."""
+"""What a lane does. At each `yield` the lane waits until something is done to the servers or links of all lanes."""
 
 LONG: Final = 100.0  # seconds; a TTL that no test waits for
-TTL: Final = 2.0  # Seconds; one that tests wait for. etcd grants none that is shorter
+TTL: Final = 2.0  # seconds; a TTL that tests wait for. etcd grants no shorter one
 EXPIRY: Final = 60.0
-"""Seconds after its TTL within which a server has freed a lock, on whatever machine: elections prolong all leases."""
-HANGS: Final = SOON  # seconds; longer than any call takes on whatever machine, its own timeouts included
+"""Seconds after its TTL within which a server has freed a lock, on any machine. An election prolongs all leases."""
+HANGS: Final = SOON  # seconds; longer than any call takes on any machine, its own timeouts included
 
 _TRIES: Final = 5
 _DONE: Final = object()
 
 
 class Lane:
-    """One lock, its key, and the clients that a test opened. Nobody renews by himself but those who are `kept`."""
+    """One lock, its key, and the clients that a test opened. Only clients that are `kept` renew by themselves."""
 
     def __init__(self, environment: OwnEnvironment, lock: str, key: str) -> None:
         self.environment: Final = environment
         self.lock: Final = registry.load(lock)
         self.key: Final = key
         self._clients: list[LockClient] = []
-        self._sessions: dict[ZooKeeperSession, int] = {}
-        """Session → its epoch when it began."""
+        self._sessions: dict[ZooKeeperSession, int] = {}  # session → its epoch when its client was opened
         self._keepers: list[threading.Thread] = []
         self._closing = threading.Event()
         self._pool = ThreadPoolExecutor(8)
@@ -82,10 +81,10 @@ class Lane:
         kept: bool = False,
         hasty: bool = False,
     ) -> LockClient:
-        """As a worker does, it tries until somebody answers. lock: another on the same backend.
+        """Open a client; like a worker, try until a server answers. lock: another lock on the same backend.
 
-        only: the one node that it knows. kept: its session is kept alive, as a worker does, for as long as it is open.
-        hasty: it does not wait for long for answers that never come; other calls are to be repeated (`eventually`).
+        only: the index of the only node that the client knows. kept: its session is kept alive until the lane closes.
+        hasty: the client waits only briefly for answers, so calls that must succeed are to be repeated (`eventually`).
         """
         clients: list[LockClient] = []
 
@@ -113,14 +112,14 @@ class Lane:
                     client.keep_alive()
 
     def started(self, call: Callable[[], T]) -> Future[T]:
-        """In a thread of its own."""
+        """Run a call in a thread of its own."""
         return self._pool.submit(call)
 
     def waiting(self, call: Callable[[], Grant | None]) -> Future[Grant | None]:
-        """In a thread of its own, and known to wait, as far as that can be seen from outside."""
+        """Run a call in a thread of its own, and return once it waits, as far as that can be seen from outside."""
         before = self.entries()
         future = self.started(call)
-        if before and not issubclass(self.lock, EtcdKey):  # whose waiters leave nothing at the server
+        if before and not issubclass(self.lock, EtcdKey):  # its waiters leave nothing at the server
             await_(lambda: self.entries() > before or future.done())
         else:
             time.sleep(0.3)
@@ -130,11 +129,11 @@ class Lane:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a connection with ZooKeeper was interrupted: what was granted before is believed no longer."""
+        """Whether a connection with ZooKeeper was interrupted. Clients no longer believe in what was granted before."""
         return any(session.epoch != epoch for session, epoch in self._sessions.items())
 
     def entries(self) -> int:
-        """How many hold the lock or stand in its queue, of those whose servers tell."""
+        """How many clients hold the lock or stand in its queue; 0 if the servers of this backend do not tell."""
         match self.lock.backend:
             case "zookeeper":
                 with zookeeper(",".join(self.environment.direct("zookeeper"))) as client:
@@ -166,7 +165,7 @@ Statement = Callable[[Lane], Steps | None]
 
 
 class Lanes:
-    """The lanes of one test, and what is done to all of them at once: to clients of group 1, never to those of 2."""
+    """The lanes of one test, and what is done to all of them at once: to clients of group 1, never of group 2."""
 
     def __init__(self, environment: OwnEnvironment, subtests: pytest.Subtests, name: str) -> None:
         self.environment: Final = environment
@@ -179,9 +178,9 @@ class Lanes:
         return self._lanes[-1]
 
     def check(self, locks: Sequence[str], statement: Statement, *between: Callable[[], object]) -> None:
-        """The statement holds for each of these locks. between: what is done at its first `yield`, its second, ...
+        """Check that the statement holds for each of these locks. between: what to do at its first `yield`, second, ...
 
-        It begins anew, some times, where a client that was to be answered was not, since the machine stalled.
+        Begin anew, a few times, if a client got no answer that it should have got, since the machine stalled.
         """
         left = locks
         for tries in range(1, _TRIES + 1):
@@ -202,7 +201,7 @@ class Lanes:
     def _tried(
         self, locks: Sequence[str], statement: Statement, between: Sequence[Callable[[], object]]
     ) -> dict[Lane, Future[object]]:
-        """What came of the last step in each lane."""
+        """The result of the last step in each lane."""
 
         def begin(lane: Lane) -> object:
             steps = statement(lane)
@@ -233,11 +232,11 @@ class Lanes:
         self.environment.links.heal_all()
 
     def terminate(self) -> None:
-        """All sessions of clients at PostgreSQL."""
+        """End the sessions of all clients at PostgreSQL."""
         assert FAULTS["terminate-backends"].make("postgres", {}).apply(target_of(self.environment, "postgres"))
 
     def _nodes(self) -> set[str]:
-        """Of every backend that a lane is on."""
+        """The nodes of every backend that a lane is on, and the poolers in between."""
         locks = [lane.lock for lane in self._lanes]
         via = {lock.via for lock in locks if lock.via}
         return via | {node.name for lock in locks for node in self.environment.cluster(lock.backend).nodes}
@@ -249,7 +248,7 @@ class Lanes:
 
 
 def holds(*between: Callable[[Lanes], object], **locks: Sequence[str]) -> Callable[[Statement], Callable[..., None]]:
-    """A test: the statement holds for each of these locks of each backend. between: as `Lanes.check` has it."""
+    """Make a test: the statement holds for each of these locks of each backend. between: as in `Lanes.check`."""
 
     def test_of(statement: Statement) -> Callable[..., None]:
         @pytest.mark.needs(*locks)
@@ -264,7 +263,7 @@ def holds(*between: Callable[[Lanes], object], **locks: Sequence[str]) -> Callab
 
 def eventually(call: Callable[[], Grant | None]) -> Grant:
     """Try again after every refusal or unknown outcome, as a worker does, until there is a grant."""
-    deadline = time.monotonic() + 2 * LONG  # whatever such an outcome has left behind is over then
+    deadline = time.monotonic() + 2 * LONG  # by then everything that such an outcome left behind has ended
     answers: list[object] = []
     while time.monotonic() < deadline:
         try:
@@ -278,7 +277,7 @@ def eventually(call: Callable[[], Grant | None]) -> Grant:
 
 
 def until_answered(call: Callable[[], T]) -> T:
-    """The answer of a call of a hasty client, which is repeated where nobody answered in time."""
+    """The answer to a call of a hasty client. The call is repeated while no server answers in time."""
     deadline = time.monotonic() + SOON
     while True:
         try:
@@ -289,7 +288,7 @@ def until_answered(call: Callable[[], T]) -> T:
 
 
 def got(client: LockClient, name: str) -> bool:
-    """Whether a try gets it, which is released then."""
+    """Whether a try gets the lock, and the release after it succeeds."""
     try:
         grant = client.acquire(name, 0)
     except LockError:
@@ -299,7 +298,7 @@ def got(client: LockClient, name: str) -> bool:
 
 
 def released(client: LockClient, grant: Grant) -> bool:
-    """Whether it was there to be released."""
+    """Whether the grant could be released."""
     try:
         client.release(grant)
     except LockError:

@@ -1,4 +1,4 @@
-"""What a machine that stalls may do to locks on real servers: how long they wait for answers, and what says nothing."""
+"""A machine that stalls, and locks on real servers: how long clients wait, and when an outcome says nothing."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from suites.locks.redlock_variants import RedlockUnchecked
 T = TypeVar("T")
 
 PATIENT: Final = 10.0  # seconds that a client waits for an answer: longer than machines stall, as a rule
-HASTY: Final = 1.0  # the same of a client that is to be cut off
+HASTY: Final = 1.0  # seconds that a client waits if it is to be cut off
 
 
 class Anew(Exception):
@@ -35,7 +35,7 @@ def wait_for_answers(patch: pytest.MonkeyPatch) -> None:
 
 
 def hasten(client: Any) -> None:
-    """The client is `HASTY` from now on, where its requests can be lost: those of others end with their connection."""
+    """Make a client `HASTY`, if its requests can be lost. Requests of other clients end with their connection."""
     if client.backend == "redis":
         client.REQUEST = HASTY  # Redlock's, for all answers together
         for node in getattr(client, "_nodes", ()) or (client._node,):
@@ -46,20 +46,20 @@ def hasten(client: Any) -> None:
 
 
 def was_sent(outcome: object) -> object:
-    """The outcome of a call (`ends`). What was never sent says nothing: the statement begins anew."""
+    """The outcome of a call (`ends`). Raises Anew if the request was never sent: then its outcome says nothing."""
     if isinstance(outcome, Refused) and outcome.reason is Reason.UNAVAILABLE:
         raise Anew("it was not sent") from outcome
     return outcome
 
 
 def lasts(lock: type[Declarations], ttl: float) -> int:
-    """ns; how long a lease of so many seconds lasts at least, from when it was asked for."""
+    """ns; how long a lease of `ttl` seconds lasts at least, from the moment when it was asked for."""
     return round((ttl * (1 - lock.drift) - grain_of(lock, ttl)) * 1e9)
 
 
 @contextmanager
 def unless_late(until: int) -> Iterator[None]:
-    """What is done here must succeed before that time (ns). Later it may fail: the statement begins anew."""
+    """The block must succeed before `until` (ns). If it fails later, Anew is raised, and the statement begins anew."""
     try:
         yield
     except (Exception, pytest.fail.Exception) as error:
@@ -69,7 +69,7 @@ def unless_late(until: int) -> Iterator[None]:
 
 
 def all_of(futures: Sequence[Future[T]]) -> list[T]:
-    """What came of all of them. Who was not answered may be why another broke, and so comes first."""
+    """The results of all. Of several errors, that of an unanswered client is raised: it may have caused the others."""
     errors = [error for future in futures if (error := future.exception())]
     for error in sorted(errors, key=unanswered, reverse=True):
         raise error
@@ -77,6 +77,6 @@ def all_of(futures: Sequence[Future[T]]) -> list[T]:
 
 
 def unanswered(error: BaseException | None) -> bool:
-    """Whether a call got no answer that was to have one."""
+    """Whether the error is that of a call which got no answer, but should have got one."""
     unavailable = isinstance(error, Refused) and error.reason is Reason.UNAVAILABLE
     return unavailable or isinstance(error, Anew | Indeterminate)

@@ -1,6 +1,6 @@
-"""What every lock of a backend promises, against real servers, through the links of the star: all of them at once.
+"""What every lock of a backend promises, on real servers, through the links of the star, all locks at once.
 
-Clients of group 1 are those to whom things are done; those of group 2 are left alone.
+Things are done to the clients of group 1; the clients of group 2 are left alone.
 """
 
 import itertools
@@ -31,20 +31,20 @@ ZOOKEEPER: Final = (*without(registry.FAMILIES["ZooKeeper"], "zookeeper-semaphor
 ETCD: Final = without(registry.FAMILIES["etcd"], "etcd-semaphore")
 POSTGRES: Final = without(registry.FAMILIES["PostgreSQL"], "postgres-bouncer", "postgres-semaphore")
 SESSIONS: Final = without(POSTGRES, "postgres-lease")  # locks of PostgreSQL that no TTL ends
-FIRST: Final = ("redis", "redlock", "zookeeper", "etcd")  # what all others are variations of
+FIRST: Final = ("redis", "redlock", "zookeeper", "etcd")  # all others are variations of these
 UNPROMISED: Final = ("zookeeper-rw", "zookeeper-parent-watch", "etcd-rw", "etcd-keepalive-dies")
-"""Locks whose grants have tokens of which they promise nothing."""
+"""Locks whose grants have tokens, but which promise nothing about these tokens."""
 RESTARTED: Final = "redlock-delayed-restart"  # its nodes have no vote until a TTL has passed since they started
 UNCHECKED: Final = "redlock-unchecked"  # it counts its lease from the answers, however late they are
 
 
 def held(lane: Lane) -> Reason:
-    """Why a try is refused while another holds: nobody can say it of Redlock's nodes together."""
+    """Why a try is refused while another client holds. Votes of Redlock's nodes do not prove that anybody holds."""
     return Reason.DENIED if lane.lock.name.startswith("redlock") else Reason.HELD
 
 
 def client(lane: Lane, group: int = 1, ttl: float = TTL, *, kept: bool = False) -> LockClient:
-    """One whose nodes all vote."""
+    """A client whose nodes all vote."""
     made = lane.client(group, TTL if lane.lock.name == RESTARTED else ttl, kept=kept)
     if lane.lock.name == RESTARTED:
         await_(lambda: got(made, f"{lane.key}/votes"))
@@ -58,7 +58,7 @@ def rises(earlier: Grant, later: Grant) -> None:
 
 
 @holds(redis=without(REDIS, RESTARTED), zookeeper=ZOOKEEPER, etcd=ETCD, postgres=POSTGRES)
-def test_one_client_holds_at_a_time_and_who_waits_is_next(lane: Lane) -> None:
+def test_one_client_holds_at_a_time_and_a_waiting_client_is_next(lane: Lane) -> None:
     holder, other, third = (lane.client(group) for group in (1, 2, 3))
     grant = granted(holder.acquire(lane.key, SOON))
     assert (grant.token is not None) == (lane.lock.tokens or lane.lock.name in UNPROMISED)
@@ -76,12 +76,12 @@ def test_one_client_holds_at_a_time_and_who_waits_is_next(lane: Lane) -> None:
     assert refusal(lambda: holder.acquire(lane.key, 0)) is held(lane)
     other.release(later)
     at_once = SOON if issubclass(lane.lock, EtcdV3Lock) else 0  # its service knows no try, and may take its time
-    third.release(granted(third.acquire(lane.key, at_once)))  # who timed out has left nothing
+    third.release(granted(third.acquire(lane.key, at_once)))  # the client that timed out has left nothing
     holder.release(granted(holder.acquire(lane.key, SOON)))
 
 
 @holds(redis=without(REDIS, RESTARTED), zookeeper=ZOOKEEPER, etcd=ETCD, postgres=POSTGRES)
-def test_of_two_that_hammer_one_is_inside_and_tokens_rise(lane: Lane) -> None:
+def test_only_one_of_two_busy_clients_is_inside_and_tokens_rise(lane: Lane) -> None:
     inside: list[int] = []
     tokens: list[int | None] = []
 
@@ -114,7 +114,7 @@ def test_a_semaphore_has_as_many_holders_as_permits(lane: Lane) -> None:
     for holder, grant in zip(holders, grants, strict=True):
         keep(holder, grant)
     waiting = lane.waiting(lambda: last.acquire(lane.key, LONG))
-    holders[1].release(grants[1])  # not the one that was first
+    holders[1].release(grants[1])  # not the first holder
     later = granted(waiting.result())
     assert refusal(lambda: holders[1].acquire(lane.key, 0)) is Reason.HELD
     assert refusal(lambda: holders[1].release(grants[1])) is Reason.NOT_OWNER
@@ -136,7 +136,7 @@ def test_readers_share_and_a_writer_excludes_everybody(lane: Lane) -> None:
     first, second = (granted(reader.acquire_shared(lane.key, SOON)) for reader in (one, other))
     assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
     waiting = lane.waiting(lambda: writer.acquire(lane.key, LONG))
-    if lane.lock.backend != "postgres":  # which promises no writer that it comes before later readers
+    if lane.lock.backend != "postgres":  # PostgreSQL does not promise that a writer comes before later readers
         await_(lambda: kept_out(late, lane.key))  # Redis forgets a writer that does not ask for a tenth of a second
     keep(one, first)
     one.release(first)
@@ -245,7 +245,7 @@ def test_a_holder_that_is_cut_off_loses_its_lock_and_comes_back(lanes: Lanes, ho
         yield  # healed
 
         def comes_back() -> bool:
-            """Unless the machine stalls for a TTL."""
+            """Whether the client holds again. It does, unless the machine stalls for a TTL."""
             again = eventually(lambda: mine.acquire(lane.key, SOON))
             rises(later, again)
             believed = not isinstance(mine, Believes) or mine.belief(again)
@@ -259,7 +259,7 @@ def test_a_holder_that_is_cut_off_loses_its_lock_and_comes_back(lanes: Lanes, ho
 
 @holds(Lanes.lose_replies, Lanes.heal, redis=REDIS, zookeeper=["zookeeper"], etcd=["etcd"])
 def test_a_lost_answer_is_unknown_and_leaves_nobody_waiting(lane: Lane) -> Steps:
-    ttl = TTL if lane.lock.backend == "redis" else 10 * TTL  # no session is to end before it has asked
+    ttl = TTL if lane.lock.backend == "redis" else 10 * TTL  # no session must end before its client has asked
     mine, other = client(lane, 1, ttl, kept=True), client(lane, 2, LONG, kept=True)
     await_(lambda: got(mine, lane.key))
     yield  # replies are lost
@@ -272,7 +272,7 @@ def test_a_lost_answer_is_unknown_and_leaves_nobody_waiting(lane: Lane) -> Steps
 
 
 @pytest.mark.needs("redis", "zookeeper", "etcd", "postgres")
-def test_no_server_is_refused_at_once(lanes: Lanes) -> None:
+def test_opening_a_client_without_a_server_is_refused(lanes: Lanes) -> None:
     def statement(lane: Lane) -> Steps:
         yield  # cut off
         refused = ends(lambda: lane.opened(1, TTL))
@@ -320,7 +320,7 @@ def test_no_call_hangs_when_its_client_is_cut_off(lane: Lane) -> Steps:
 
 @holds(Lanes.cut, postgres=("postgres-session", "postgres-xact"))
 def test_a_session_that_is_cut_off_holds_until_its_client_hangs_up(lane: Lane) -> Steps:
-    """Which the proxy passes on, though it swallows every byte; what is not answered in time is given up."""
+    """The proxy swallows every byte, but passes on the hang-up of a client that gives up an unanswered request."""
     mine, other = lane.client(1), lane.client(2)
     grant = granted(mine.acquire(lane.key, SOON))
     yield  # cut off

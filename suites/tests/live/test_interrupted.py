@@ -1,6 +1,6 @@
-"""However `pytest suites/` ends, no worker stays; what its environment leaves is gone at once or at the next start.
+"""However `pytest suites/` ends, no worker stays. What its environment leaves is removed at once or at the next start.
 
-Everything that a run starts inherits a variable of its environment, which tells it from what others run here.
+Everything that a run starts inherits an environment variable, which distinguishes it from what others run here.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ MARK: Final = "FENCEPOST_TEST_RUN"
 
 
 class Started:
-    """A run of the product on PostgreSQL (few containers), and everything that it started, whoever is left to ask."""
+    """A run of the product on PostgreSQL (few containers), and everything that it started, even after it has ended."""
 
     def __init__(self, results: Path, *argv: str, path: Path | None = None) -> None:
         self._mark = secrets.token_hex(8)
@@ -45,7 +45,7 @@ class Started:
             self.process = Popen(call, cwd=ROOT, env=env, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
     def processes(self) -> dict[int, str]:
-        """Number → command line of all that live."""
+        """Pid → command line of all processes of the run that live."""
         mark = f"{MARK}={self._mark}".encode()
         found = {}
         for process in Path("/proc").glob("[0-9]*"):
@@ -62,7 +62,7 @@ class Started:
         return [pid for pid, command in self.processes().items() if "suites.worker.forkserver" in command]
 
     def left(self, client: DockerClient) -> list[str]:
-        """Containers, networks and volumes of this run's environments, but what nobody can remove."""
+        """Containers, networks and volumes of this run's environments, except networks that nobody can remove."""
         filters = {"label": ENV}
         things = [
             *client.api.containers(all=True, filters=filters),
@@ -78,14 +78,14 @@ class Started:
     def interrupt(self) -> None:
         os.killpg(self.process.pid, signal.SIGINT)
         assert self.process.wait(ENDS) == pytest.ExitCode.INTERRUPTED, self.log.read_text()[-3000:]
-        self.await_(lambda: not self.processes())  # who watches for its end has yet to see it
+        self.await_(lambda: not self.processes())  # processes that watch for its end have yet to see it
 
     def await_(self, condition: Callable[[], bool]) -> None:
         assert comes_true(condition, ENDS), f"{self.processes()}\n{self.log.read_text()[-3000:]}"
 
 
 def _leaked(client: DockerClient, network: str) -> bool:
-    """Whether the engine has miscounted the endpoints of a network that no container has."""
+    """Whether the engine has miscounted the endpoints of a network without containers."""
     with contextlib.suppress(NotFound):
         if client.api.inspect_network(network)["Containers"]:
             return False
@@ -114,13 +114,12 @@ def pytest_configure(config):
         reaper.remove = removed  # what others have left is removed: it begins with that
     else:
         reaper.reap = lambda *arguments: (reap(*arguments), print("the controller has looked for what is left"))
-"""
-"""A plugin under which no worker ever gets to the end of removing what it has started."""
+"""  # a plugin under which no worker ever finishes removing what it has started
 
 
 @contextmanager
 def running(results: Path, client: DockerClient, *argv: str, path: Path | None = None) -> Iterator[Started]:
-    """One that hammers: a fork server with its lanes of workers is at it. path: where else to find modules."""
+    """A run whose fork server and workers are at work. path: where else to find modules."""
     run = Started(results, *argv, path=path)
     try:
         run.await_(lambda: len(run.workers()) > 10)
@@ -136,8 +135,8 @@ def running(results: Path, client: DockerClient, *argv: str, path: Path | None =
                 reaper.remove(client, found.name)
 
 
-def test_killed_it_leaves_no_process_and_interrupted_it_leaves_nothing(tmp_path: Path, client: DockerClient) -> None:
-    """What a killed run leaves is removed or resumed; Ctrl-C, which the whole group of processes gets, ends that."""
+def test_killed_runs_leave_no_process_and_interrupted_runs_leave_nothing(tmp_path: Path, client: DockerClient) -> None:
+    """What a killed run leaves is removed, and the run is resumed. Ctrl-C, for the whole process group, ends that."""
     with running(tmp_path, client) as run:
         run.await_(lambda: len(list(tmp_path.glob("*/trials/*/index.html"))) > 0)
         run.process.kill()
@@ -145,8 +144,8 @@ def test_killed_it_leaves_no_process_and_interrupted_it_leaves_nothing(tmp_path:
         run.await_(lambda: not run.processes())
 
         def removed() -> bool:
-            # What every `OwnEnvironment.start` and `python -m infra down` begin with. The engine may still be about to
-            # make what it was asked for last.
+            # `OwnEnvironment.start` and `python -m infra down` begin with this. The engine may yet make the last things
+            # that it was asked for.
             reaper.reap(client, lambda _: None)
             return run.left(client) == []
 
@@ -165,8 +164,8 @@ def test_killed_it_leaves_no_process_and_interrupted_it_leaves_nothing(tmp_path:
     assert summary["problems"] == []
 
 
-def test_what_workers_had_no_time_to_remove_their_controller_removes(tmp_path: Path, client: DockerClient) -> None:
-    """Ctrl-C on a machine that has far too much to do: there the removal takes longer than xdist waits."""
+def test_the_controller_removes_what_its_workers_had_no_time_to_remove(tmp_path: Path, client: DockerClient) -> None:
+    """Ctrl-C on an overloaded machine, where the removal takes longer than xdist waits."""
     (tmp_path / "busy.py").write_text(BUSY)
     with running(tmp_path, client, "-n", "1", "-p", "busy", path=tmp_path) as run:
         run.interrupt()

@@ -1,4 +1,4 @@
-"""What members hold of locks on real servers: all the same, until one of them is made to lose something."""
+"""All members of a real service hold the same of the locks, until one member is made to lose something."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -38,7 +38,7 @@ def looked(environment: Environment, lane: RunningLane, writes: BackgroundWrites
 
 
 def kinds(look: members.Look, grant: Grant | None = None) -> list[str]:
-    """Of the violations that a look shows of a lock that is held, since now and for long."""
+    """The kinds of violations that a look shows, if the lock was granted just before the look and is held for long."""
     book = Book(ttl=10**12)
     book.facts = replace(FACTS, looks=(look,), ttl=10**12)
     token = {} if grant is None or grant.token is None else {"token": grant.token}
@@ -59,7 +59,7 @@ def test_all_members_hold_a_grant_until_it_is_released(environment: Environment,
         assert all(contents.entries for contents in held), held
         assert {contents.whole for contents in held[1:]} != {""} or backend != "etcd"
         assert kinds(held, grant) == [], held
-        if backend != "redis":  # its changes have no numbers
+        if backend != "redis":  # it does not number its changes
             assert grant.token in {entry.created for entry in held[-1].entries}
             without = tuple(replace(contents, entries=()) for contents in held)
             assert set(kinds((*held[:1], *without[1:2], *held[2:]), grant)) == {"members-differ", "grant-not-kept"}
@@ -68,7 +68,7 @@ def test_all_members_hold_a_grant_until_it_is_released(environment: Environment,
 
 
 @pytest.mark.needs("redis")
-def test_a_live_key_that_is_gone_on_the_replica_is_found_each_time(environment: Environment) -> None:
+def test_a_live_key_that_is_missing_on_the_replica_is_always_reported(environment: Environment) -> None:
     primary, replica = (redis_at(environment.node(node).address) for node in (PRIMARY, REPLICA))
     replica.config_set("replica-read-only", "no")
     try:
@@ -86,7 +86,7 @@ def test_a_live_key_that_is_gone_on_the_replica_is_found_each_time(environment: 
 
 
 @pytest.mark.needs("etcd")
-def test_where_clients_go_on_members_are_asked_of_services_that_number_changes(environment: Environment) -> None:
+def test_while_clients_go_on_only_members_of_services_that_number_changes_are_asked(environment: Environment) -> None:
     writes = {name: writes_of(environment, name) for name in ("redis", "etcd")}
     assert members.look(environment, "redis", [lane_of("redis", "k")], writes["redis"], quiet=False) == {}
     (look,) = members.look(environment, "etcd", [lane_of("etcd", "k")], writes["etcd"], quiet=False).values()
@@ -100,7 +100,7 @@ def test_members_hold_what_was_written_beside_the_locks_though_one_was_killed(
     lane, writes, kind = lane_of(backend, "beside"), writes_of(environment, backend), BACKENDS[backend]
     first, second, *_ = environment.cluster(backend).nodes
     with writes.going_on(400.0):
-        await_(lambda: False in list(writes.known.values()))  # the first are removed
+        await_(lambda: False in list(writes.known.values()))  # the first keys are removed
         second.kill()
         written = writes.made
         await_(lambda: writes.made > written + 100)

@@ -1,4 +1,4 @@
-"""An upgrade to a server with a bug planted in it: the certificate says which promise it breaks."""
+"""An upgrade to a server with a planted bug: the certificate says which promise the bug breaks."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from suites.tests.bench import ENDS
 from suites.worker.pool import ROOT
 
 
-def test_a_lost_token_is_named(tmp_path: Path) -> None:
+def test_the_certificate_names_the_promise_that_a_lost_token_breaks(tmp_path: Path) -> None:
     (plant,) = (plant for plant in PLANTS if str(plant) == "redis:lost-token")
     command = [sys.executable, "-m", "pytest", "suites/", "-q", "-p", "no:cacheprovider", "--results", str(tmp_path)]
     command += ["--lock", "redis", "--workload", "register", "--faults", "none"]

@@ -25,7 +25,7 @@ V3LOCKS = ("etcd-v3lock", "etcd-v3lock-checked")
 
 
 @holds(Lanes.cut, zookeeper=["zookeeper-reentrant"], etcd=["etcd-reentrant"])
-def test_what_is_lost_is_not_acquired_again(lane: Lane) -> Steps:
+def test_a_reentrant_lock_that_was_lost_is_not_acquired_again(lane: Lane) -> Steps:
     holder = lane.client(1, TTL)
     grant = eventually(lambda: holder.acquire(lane.key, SOON))
     yield  # cut off
@@ -34,7 +34,7 @@ def test_what_is_lost_is_not_acquired_again(lane: Lane) -> Steps:
 
 
 def noting(client: Any) -> list[int]:
-    """Whenever the client begins to watch: how many are in the queue, on etcd the revision from which on it watches."""
+    """An entry each time that the client begins to watch: the queue's length; on etcd, the revision to watch from."""
     noted: list[int] = []
     if client.backend == "etcd":
         await_deletion = client._etcd.await_deletion
@@ -62,20 +62,20 @@ def noting(client: Any) -> list[int]:
     return noted
 
 
-def test_of_a_queue_one_is_woken_and_of_a_herd_all_are(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_wakes_one_client_of_a_queue_and_all_of_a_herd(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
     def statement(lane: Lane) -> None:
         herd = lane.lock.name in ("zookeeper-parent-watch", "etcd-key")
         holder, *waiters = (lane.client(group) for group in (1, 1, 2, 1, 2))
         waiting = {waiter: noting(waiter) for waiter in waiters}
 
         def all_watch(got: Grant) -> bool:
-            """Who waits has begun to watch while this is held."""
+            """Whether all waiters have begun to watch while this grant is held."""
             if lane.lock.backend == "etcd":
                 return all(noted and noted[-1] > (got.token or 0) for noted in list(waiting.values()))
             return all(noted and noted[-1] == len(waiting) + 1 for noted in list(waiting.values()))
 
         def ready(got: Grant) -> bool:
-            """In a queue who waits goes on to watch while others come and go."""
+            """Whether all waiters watch. In a queue, a waiter goes on watching while others come and go."""
             return all_watch(got) if herd else all(waiting.values())
 
         def turn(waiter: LockClient) -> Grant:
@@ -95,7 +95,7 @@ def test_of_a_queue_one_is_woken_and_of_a_herd_all_are(lanes: Lanes, monkeypatch
         wakes = sum(waiter.wakes for waiter in waiters if isinstance(waiter, Wakes))
         assert wakes > len(waiters) + 1 if herd else 0 < wakes <= len(waiters) + 1
 
-    for module in (etcd, etcd_single_key):  # they wait until they are woken
+    for module in (etcd, etcd_single_key):  # clients wait until they are woken
         monkeypatch.setattr(module, "LOOK", LONG)
     lanes.check(("zookeeper", "zookeeper-parent-watch", "etcd", "etcd-key"), statement)
 
@@ -124,7 +124,7 @@ def test_data_change_only_under_a_grant(lane: Lane) -> None:
 
 
 @holds(Lanes.cut, Lanes.heal, zookeeper=["zookeeper"], etcd=["etcd"])
-def test_data_of_a_holder_that_was_away_for_too_long_are_refused(lane: Lane) -> Steps:
+def test_a_write_of_a_holder_that_was_cut_off_for_too_long_is_refused(lane: Lane) -> Steps:
     mine, other = cast(Any, lane.client(1, TTL, hasty=True)), cast(Any, lane.client(2))
     grant = eventually(lambda: mine.acquire(lane.key, SOON))
     yield  # cut off
@@ -145,7 +145,7 @@ def test_data_of_a_holder_that_was_away_for_too_long_are_refused(lane: Lane) -> 
 
 
 def test_a_follower_that_is_cut_off_is_no_sign_of_life(lanes: Lanes) -> None:
-    """It answers reads and pings for as long as syncLimit lets it, while the leader lets the session expire."""
+    """The follower answers reads and pings as long as syncLimit lets it, while the leader lets the session expire."""
     cluster, links = lanes.environment.cluster("zookeeper"), lanes.environment.links
     followers: list[Node] = []
 
@@ -175,14 +175,14 @@ def test_a_follower_that_is_cut_off_is_no_sign_of_life(lanes: Lanes) -> None:
 
 
 def revoke(client: LockClient) -> None:
-    """End its lease, and with it its place in the queue, as its TTL does that would not end while a machine stalls."""
+    """End the client's lease, and so its place in the queue, as the TTL would, which is long enough for any stall."""
     lease = cast(Session, client).session
     cast(Any, client)._etcd.call(lambda etcd: etcd.revoke_lease(lease))
 
 
 @holds(etcd=["etcd", *V3LOCKS])
 def test_a_waiter_whose_lease_died_is_not_granted_the_lock(lane: Lane) -> None:
-    """Of etcd's own lock service since 3.5 (#11456)."""
+    """etcd's own lock service does so only since 3.5 (#11456)."""
     holder, waiter = lane.client(1), lane.client(2)
     grant = granted(holder.acquire(lane.key, SOON))
     waiting = lane.waiting(lambda: waiter.acquire(lane.key, LONG))
@@ -192,8 +192,8 @@ def test_a_waiter_whose_lease_died_is_not_granted_the_lock(lane: Lane) -> None:
 
 
 @pytest.mark.needs("etcd", etcd="3.4")
-def test_before_3_5_a_waiter_whose_lease_died_was_granted_the_lock_and_so_was_the_next(lanes: Lanes) -> None:
-    """etcd #11456. Only its next keep-alive tells, or a look at the key after the grant."""
+def test_etcd_before_3_5_grants_a_waiter_whose_lease_died_and_the_next_one_too(lanes: Lanes) -> None:
+    """etcd #11456. The waiter learns of it only by its next keep-alive, or by a look at its key after the grant."""
 
     def statement(lane: Lane) -> None:
         holder, waiter, third = (lane.client(group) for group in (1, 2, 1))
@@ -216,7 +216,7 @@ def test_before_3_5_a_waiter_whose_lease_died_was_granted_the_lock_and_so_was_th
 
 
 @holds(etcd=["etcd", "etcd-key", *V3LOCKS])
-def test_an_acquire_on_a_lease_that_was_revoked_is_refused_and_names_it(lane: Lane) -> None:
+def test_an_acquire_on_a_revoked_lease_is_refused_and_the_refusal_names_the_lease(lane: Lane) -> None:
     client = lane.client(1)
     lease = cast(Session, client).session
     revoke(client)
@@ -225,7 +225,7 @@ def test_an_acquire_on_a_lease_that_was_revoked_is_refused_and_names_it(lane: La
     assert (refused.value.reason, refused.value.session) == (Reason.NOT_OWNER, lease)
 
 
-def test_the_token_is_read_after_the_grant_and_none_says_void(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_read_after_a_grant_and_a_lost_key_is_refused(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
     ask = etcd_v3lock.post
 
     def statement(lane: Lane) -> None:
@@ -236,7 +236,7 @@ def test_the_token_is_read_after_the_grant_and_none_says_void(lanes: Lanes, monk
         client.release(grant)
 
         def too_late(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-            """As of a server that has not noticed that the lease is gone."""
+            """Answer like a server that has not noticed that the lease is gone."""
             answer = ask(member, path, body, timeout)
             client._etcd.call(lambda etcd: etcd.revoke_lease(body["lease"]))
             return answer
@@ -269,7 +269,7 @@ def test_after_one_error_nothing_is_kept_alive_and_nobody_notices(lane: Lane) ->
 
 
 @holds(Lanes.cut, Lanes.heal, zookeeper=["kazoo-lock"])
-def test_kazoo_believes_in_what_is_lost_and_says_that_it_released_it(lane: Lane) -> Steps:
+def test_kazoo_believes_in_a_lost_lock_and_reports_its_release(lane: Lane) -> Steps:
     mine, other = lane.client(1, TTL), lane.client(2, lock="zookeeper")
     grant = granted(mine.acquire(lane.key, SOON))
     yield  # cut off
@@ -286,15 +286,15 @@ def test_kazoo_believes_in_what_is_lost_and_says_that_it_released_it(lane: Lane)
             return True
         return False
 
-    await_(works)  # the connection, under a session of its own
+    await_(works)  # the connection works, in a new session
     assert believes(mine, grant)
-    mine.release(grant)  # what is gone is called released
+    mine.release(grant)  # it reports the release of a lock that is gone
     other.release(granted(other.acquire(lane.key, SOON)))
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_answers_in_another_order_end_a_session_and_not_the_client(lanes: Lanes) -> None:
-    """kazoo #254: its thread ends with them."""
+    """kazoo #254: such answers end kazoo's thread."""
 
     def statement(lane: Lane) -> Steps:
         mine = lane.client()

@@ -25,7 +25,7 @@ def test_the_watchdogs_client_does_not_look_at_the_clock(lanes: Lanes) -> None:
 
 
 class TestFair:
-    def test_who_asked_first_is_served_first(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_waiting_clients_are_served_in_order_of_asking(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
         patience = 4 * PATIENCE
         monkeypatch.setattr(redis_fair, "PATIENCE", patience)
 
@@ -44,8 +44,8 @@ class TestFair:
                 client = lane.client(1 + number % 3)
                 waiting.append(lane.started(partial(wait_and_pass_on, client)))
                 await_(lambda: queue_length(lane) == len(waiting))
-                await_signs(lane)  # that it asks again: so it knows that it is in the queue
-            await_signs(lane, patience)  # who asks again and again keeps its place
+                await_signs(lane)  # it asks again, so it knows that it is in the queue
+            await_signs(lane, patience)  # a waiter that goes on asking keeps its place
             assert refusal(lambda: holder.acquire(lane.key, 0)) is Reason.HELD
             holder.release(grant)
             order = [granted(each) for each in all_of(waiting)]
@@ -68,13 +68,13 @@ class TestFair:
         await_(lambda: queue_length(lane) == 1)
         holder.release(grant)
         with monkeypatch.context() as patient:
-            patient.setattr(redis_fair, "PATIENCE", LONG)  # it waits for the dead, however long that took so far
+            patient.setattr(redis_fair, "PATIENCE", LONG)  # the queue waits for the dead, however slow the test is
             assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.DENIED
         other.release(granted(other.acquire(lane.key, PATIENCE + EXPIRY)))
         assert queue_length(lane) == 0
 
-    def test_who_stood_still_has_lost_its_place(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is given the lock by the very request that puts it into the queue again."""
+    def test_a_waiter_that_stood_still_has_lost_its_place(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It gets the lock by the same request that puts it into the queue again."""
         lane = lanes.of("redis-fair")
         holder, other = lane.client(1), lane.client(2)
         grant = granted(holder.acquire(lane.key, SOON))
@@ -98,7 +98,7 @@ def queue_length(lane: Lane) -> int:
 
 
 def await_signs(lane: Lane, later: float = 0.0) -> None:
-    """Wait until all in the queue have given a sign of life that is so much later (seconds) than now."""
+    """Wait until all in the queue have given a sign of life, more than `later` seconds from now."""
     signs = f"fencepost:{{{lane.key}}}:signs"
     seconds, micros = map(int, ask(lane, "TIME"))
     least = seconds * 1000 + micros // 1000 + round(later * 1000)
@@ -125,7 +125,7 @@ class TestWait:
         await_(pair.follows)
 
     def test_a_grant_survives_the_failover_to_its_replica(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of the plain lock it may not: that is `promote-replica`."""
+        """A grant of the plain lock may be lost: the fault `promote-replica` shows that."""
         lane = lanes.of("redis-wait")
         pair = lane.environment.failover()
         assert pair is not None
@@ -158,7 +158,7 @@ def test_a_dead_reader_keeps_no_writer_out_beyond_its_ttl(lanes: Lanes) -> None:
     assert refusal(lambda: reader.renew(grant)) is Reason.NOT_OWNER
 
 
-def test_an_inner_acquire_takes_nothing_that_was_lost(lanes: Lanes) -> None:
+def test_an_inner_acquire_of_a_lost_lock_is_refused(lanes: Lanes) -> None:
     lane = lanes.of("redis-reentrant")
     holder, other = lane.client(1, TTL), lane.client(2)
     outer = granted(holder.acquire(lane.key, 0))
@@ -172,7 +172,7 @@ def test_an_inner_acquire_takes_nothing_that_was_lost(lanes: Lanes) -> None:
 
 
 class TestRedlock:
-    def test_three_nodes_of_five_are_asked_and_one_may_be_away(self, lanes: Lanes) -> None:
+    def test_redlock_on_three_nodes_asks_no_others_and_one_may_be_unreachable(self, lanes: Lanes) -> None:
         lane = lanes.of("redlock-3")
         mine, other = lane.client(1), lane.client(2)
         for node in ("redis1", "redis4", "redis5"):
@@ -182,10 +182,10 @@ class TestRedlock:
         assert refusal(lambda: mine.acquire(lane.key, SOON)) is Reason.UNAVAILABLE
         other.release(granted(other.acquire(lane.key, SOON)))
 
-    def test_a_grant_that_is_over_when_it_comes_is_passed_on_only_unchecked(self, lanes: Lanes) -> None:
+    def test_only_unchecked_redlock_counts_a_lease_from_late_answers(self, lanes: Lanes) -> None:
         """One node stands still; all five have been asked."""
         node = lanes.environment.node(PRIMARY)
-        ttl = 4 * TTL  # in which the four others have answered
+        ttl = 4 * TTL  # the four other nodes answer within it
 
         def statement(lane: Lane) -> Steps:
             late = lane.lock.name == "redlock-unchecked"
@@ -201,7 +201,7 @@ class TestRedlock:
             granted(other.acquire(lane.key, ttl + EXPIRY))
 
         def go_on() -> None:
-            time.sleep(ttl + 0.2)  # what is to pass is the lease itself
+            time.sleep(ttl + 0.2)  # the lease itself must end
             node.let_go("test")
 
         try:

@@ -1,7 +1,7 @@
-"""The product against clusters that are not ours: the same verdicts, nothing told that is secret, nothing left behind.
+"""The product against clusters that are not ours: the same verdicts, no secret is told, and nothing is left behind.
 
-The clusters stand beside the star (`infra.tests.live.staging`): Redis with certificates of both sides and a user who
-may do little, etcd with TLS and users, ZooKeeper with a `/fencepost` of which one user is the owner.
+The clusters run beside the star (`infra.tests.live.staging`): Redis with client and server certificates and a user with
+few rights, etcd with TLS and users, ZooKeeper with a `/fencepost` that one user owns.
 """
 
 import os
@@ -59,7 +59,7 @@ class Done:
         return [load_trial(folder) for folder in sorted((self.run.path / "trials").iterdir())]
 
     def told(self) -> str:
-        """Everything that it said and stored, as text, histories decoded."""
+        """Everything that the run printed and stored, as text, with histories decoded."""
         files = [path.read_bytes().decode(errors="replace") for path in self.run.path.rglob("*") if path.is_file()]
         errors = [text for trial in self.trials for lane in trial.lanes for text in lane.history.errors]
         return "\n".join([self.said, *files, *errors])
@@ -88,14 +88,12 @@ def keys_of_redis(there: Staging) -> str:
 
 
 def nothing_is_left(there: Staging) -> bool:
-    """Of locks, counters and anything else."""
+    """Whether there are no traces of locks, counters or anything else."""
     etcd = there.says("etcd1", there.etcdctl("get", "--prefix", "--keys-only", "/fencepost")).strip()
     return (keys_of_redis(there), etcd, there.queues()) == ("", "", [])
 
 
-def test_verdicts_are_those_of_ours_side_by_side_and_nothing_secret_is_told(
-    there: Staging, targets: dict[str, str], tmp_path: Path
-) -> None:
+def test_targets_are_judged_and_no_password_is_shown(there: Staging, targets: dict[str, str], tmp_path: Path) -> None:
     locks = ("--lock", LEAKY, "--lock", "etcd", "--lock", "zookeeper")
     faults = ("--faults", "pause-server,kill-server,isolate-leader-drop")
     done = Done(tmp_path, there, targets, *locks, *faults, *hooks(there))
@@ -117,9 +115,7 @@ def test_verdicts_are_those_of_ours_side_by_side_and_nothing_secret_is_told(
     assert nothing_is_left(there)
 
 
-def test_what_breaks_and_who_is_not_let_in_are_told_without_the_password(
-    there: Staging, targets: dict[str, str], tmp_path: Path
-) -> None:
+def test_errors_and_denials_hide_the_password(there: Staging, targets: dict[str, str], tmp_path: Path) -> None:
     loud, junit = LEAKY.replace(":Leaky", ":BreaksLater"), tmp_path / "junit.xml"
     both = {backend: targets[backend] for backend in ("redis", "etcd")}
     argv = ("--lock", loud, "--lock", "etcd", "--faults", "none", "--junitxml", str(junit))

@@ -1,7 +1,4 @@
-"""A planted bug is found in the first trial under a fault that brings it out, and nothing else is.
-
-One trial per fault, all locks side by side: that is what lanes are for.
-"""
+"""One trial per fault, with all locks side by side, finds each planted bug that the fault brings out, and no other."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -47,8 +44,7 @@ TRIALS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "stall-renewal": {"Unchanged": (SET, REGISTER), "RenewsAnyones": (SET, REGISTER)},
     "kill-holder": {"Unchanged": (SET, REGISTER), "NeverExpires": (REGISTER,), "Undeclared": (SET,)},
     BETWEEN: {"Unchanged": (PAIRS,), "LooksThenDeletes": (PAIRS,)},
-}
-"""Fault → lock → its lanes."""
+}  # fault → lock → its lanes
 
 FOUND: Final = [
     ("none", "LooksThenTakes", "server-exclusion"),
@@ -60,10 +56,9 @@ FOUND: Final = [
     ("stall-renewal", "RenewsAnyones", "server-exclusion"),
     ("kill-holder", "NeverExpires", "recovery"),
     (BETWEEN, "LooksThenDeletes", "server-exclusion"),
-]
-"""Fault, lock, and the property that names what is wrong with it."""
+]  # fault, lock, and the property that names the bug of the lock
 
-DEADLINE: Final = 600.0  # seconds within which any trial has exercised everything, on whatever machine
+DEADLINE: Final = 600.0  # seconds within which any trial has exercised everything, on any machine
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +73,7 @@ def tried(trial: Trial, environment: OwnEnvironment, server: ForkServer) -> Tria
 
 
 class Trials:
-    """Runs the trial of a fault when it is first asked for. Of a lock with a bug only the bug is waited for."""
+    """Runs the trial of a fault when it is first asked for. For a lock with a bug, the trial waits only for the bug."""
 
     def __init__(self, environment: OwnEnvironment, server: ForkServer) -> None:
         self._environment = environment
@@ -118,7 +113,7 @@ def lanes_in(lock: str, stores: tuple[str, ...]) -> list[Lane]:
 
 
 @pytest.mark.parametrize(("fault", "lock", "name"), FOUND)
-def test_it_is_found_in_the_first_trial(trials: Trials, fault: str, lock: str, name: str) -> None:
+def test_a_planted_bug_is_found_in_the_first_trial(trials: Trials, fault: str, lock: str, name: str) -> None:
     told = [judgement for judgement in trials.judgements(fault, lock) if judgement.property == name]
     found = [judgement for judgement in told if judgement.word is Verdict.VIOLATED]
     assert found, [(judgement.word, judgement.because) for judgement in told]
@@ -129,7 +124,7 @@ def test_it_is_found_in_the_first_trial(trials: Trials, fault: str, lock: str, n
 
 
 def test_every_message_of_a_verb_is_hit(trials: Trials) -> None:
-    """One that connects anew in a verb gets more of them."""
+    """A client that connects anew within a verb has more messages."""
     least = {"acquire at once": 1, "acquire after waiting": 2, "release": 1, "renew": 1}
     for lock, more in {"Unchanged": {}, "LooksThenDeletes": {"release": 2}}.items():
         verbs = trials.of(BETWEEN).about["boundaries"][f"{spelled(lock)}/{PAIRS}"]
@@ -139,7 +134,7 @@ def test_every_message_of_a_verb_is_hit(trials: Trials) -> None:
 
 
 @pytest.mark.parametrize("fault", TRIALS)
-def test_a_trial_tells_what_each_cycle_left_unexercised_and_ends_when_nothing_is(trials: Trials, fault: str) -> None:
+def test_a_trial_stores_the_unexercised_parts_of_each_cycle_and_ends_with_none(trials: Trials, fault: str) -> None:
     *before, last = trials.of(fault).about["missing_after_each_cycle"]
     assert all(before)
     assert last == {}
@@ -165,7 +160,7 @@ def test_a_lock_that_declares_nothing_fails_nothing_without_a_bug(trials: Trials
 
 
 class TestTheRecord:
-    def test_it_carries_what_a_report_and_a_replay_need(self, trials: Trials) -> None:
+    def test_a_record_carries_what_a_report_and_a_replay_need(self, trials: Trials) -> None:
         record = trials.of("freeze-holder")
         assert record.name == "redis-freeze-holder-1"
         assert record.about["plan"]["steps"][0]["fault"] == "freeze-holder"
@@ -187,8 +182,8 @@ class TestTheRecord:
             assert final.sum() == len(lane.history.facts.keys)
 
 
-def test_of_a_lock_with_a_known_bug_only_the_bug_is_waited_for(environment: OwnEnvironment, server: ForkServer) -> None:
-    """What nobody renews cannot show what comes of renewing for who hangs, however long one waits."""
+def test_a_trial_of_a_buggy_lock_waits_only_for_its_known_bug(environment: OwnEnvironment, server: ForkServer) -> None:
+    """A lock that nobody renews never shows what comes of renewal for a holder that hangs, however long one waits."""
     (lane,) = (lane for lane in bugs_of_certification.lanes(("redis",)) if lane.lock_name == "mutant:renews-nothing")
     trial = Trial("redis", "stall-holder", 1, (lane,), planted=bugs_of_certification.found_by((lane,)))
     record = tried(trial, environment, server)
@@ -208,7 +203,7 @@ def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environm
         await_(lambda: all(gone(pid) for pid in pids))
 
 
-def test_what_no_lock_can_have_granted_is_not_judged(environment: OwnEnvironment) -> None:
+def test_a_history_in_which_two_grants_share_an_owner_is_not_judged(environment: OwnEnvironment) -> None:
     (lane,) = lanes_in("OneOwner", (SET,))
     with closing(ForkServer(["suites.tests.planted:OneOwner"])) as server:
         with pytest.raises(WorkerBroke, match="OneOwner/set/unfenced: two grants share one owner"):
@@ -217,7 +212,6 @@ def test_what_no_lock_can_have_granted_is_not_judged(environment: OwnEnvironment
 
 
 def test_an_interrupted_trial_leaves_all_clean(environment: OwnEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C, which is no Exception."""
     monkeypatch.setattr(WorkerControl, "fill_up", raising(KeyboardInterrupt()))
     with closing(ForkServer(["suites.tests.planted:Unchanged"])) as server:
         with pytest.raises(KeyboardInterrupt):
