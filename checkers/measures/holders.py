@@ -14,7 +14,7 @@ from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, wi
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.check_result import Violation
 from checkers.properties.exclusion import SERVER_EXCLUSION
-from checkers.properties.honesty import BELIEF, belief_end
+from checkers.properties.honest_belief_and_renewal import BELIEF, belief_end
 from checkers.properties.releases import OWNER_RELEASE, STALE_RELEASES
 from checkers.row_format import INFINITY, F, Outcome
 

@@ -8,7 +8,7 @@ from checkers.properties.fail_fast import FAIL_FAST
 from checkers.properties.fenced_store import FENCED_STORE, TOKEN_ORDER
 from checkers.properties.fifo_and_deadlock import DEADLOCK_FREE, FIFO, HERD_FREE
 from checkers.properties.hand_over import HAND_OVER
-from checkers.properties.honesty import BELIEF, HONEST_RENEWAL
+from checkers.properties.honest_belief_and_renewal import BELIEF, HONEST_RENEWAL
 from checkers.properties.independence_and_sharing import INDEPENDENCE, REENTRANCY, SHARING
 from checkers.properties.members_agree import MEMBERS_AGREE
 from checkers.properties.property import Property

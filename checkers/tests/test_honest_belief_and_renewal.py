@@ -3,7 +3,7 @@
 from typing import Any
 
 from checkers.claims import Claim, Hazard, Verdict
-from checkers.properties.honesty import LONGEST, NOTICED, REFUSED, RENEWED
+from checkers.properties.honest_belief_and_renewal import LONGEST, NOTICED, REFUSED, RENEWED
 from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import DOCUMENTED, FAIL, GOOD, INFO, INVALID, VALID, VIOLATED, Book, cases, known, result_on
