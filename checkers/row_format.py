@@ -52,8 +52,8 @@ ARMED_VERB = 5  # harness: for the gates of the tap, the verb, of `VERBS`
 ARMED_MESSAGE = 6  # harness: for the gates of the tap, the number of the verb's message, from 1
 TAPPING = 7  # the tap: as PASSING, 1 while a message of the thread is at a gate of the tap
 REACHED_AT = 24  # worker: when the thread was caught (int64, ns)
-REACHED_OWNER = 32  # worker: the grant that the thread held there (int64)
-REACHED_KEY = 40  # worker: the index of the key that the thread held there (int64)
+REACHED_OWNER = 32  # worker: the owner of the grant that the thread held there, or a waiting thread's session (int64)
+REACHED_KEY = 40  # worker: the index of the key that the thread held, or waited for, there (int64)
 REACHED_PROCESS = 48  # worker: the thread's process number (int64)
 ROUNDS = 56
 """Worker: how many rounds of the thread have ended so far (int64). A round of the main thread lasts from an

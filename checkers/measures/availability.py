@@ -89,7 +89,7 @@ def deadlock(measured: MeasuredHistory) -> Reading:
     The time begins when the last grant of the key had returned and its holder was gone, or somebody asked after that.
     It ends at the last moment at which somebody still asked. A holder is gone when it has left and its lease can be
     over or, if no lease ends, when it asked for the release, or when nothing later is known of its process. An alert if
-    this is longer than the TTL and the bound of recovery. `deadlock-free` looks for holders that wait in a circle.
+    this is longer than the TTL and the longer bound of recovery and crash-release. `deadlock-free` looks for circles.
     """
     holds, rows, c = measured.holds.columns, measured.acquires, measured.history.columns
     finish = measured.finish
