@@ -40,9 +40,10 @@ from suites.selection.parse_options import parse
 from suites.selection.selection import Selection, case_id
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, shared_backends, verdict_of
 from suites.trial import resume
+from suites.trial.broken_trial import TrialFailed
 from suites.trial.case_answer import CaseAnswer
 from suites.trial.metadata import described, suite_version
-from suites.trial.run_trials import TrialFailed, TrialSession
+from suites.trial.run_trials import TrialSession
 from suites.trial.trial import column_in
 from suites.worker.pool import TrialBroke
 

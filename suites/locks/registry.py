@@ -18,7 +18,7 @@ from suites.mutants.catalogue import PREFIX, modules_of, mutant_of
 
 FAMILIES: Final[Mapping[str, Mapping[str, str]]] = {
     family: {name: f"suites.locks.{where}" for name, where in locks.items()}
-    for family, locks in tomllib.loads(Path(__file__).with_name("registry.toml").read_text("utf-8")).items()
+    for family, locks in tomllib.loads(Path(__file__).with_name("lock_classes.toml").read_text("utf-8")).items()
 }
 """Family → name → ``module:Class``."""
 

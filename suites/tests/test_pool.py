@@ -29,7 +29,7 @@ from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
 from suites.tests.selections import lock_file
-from suites.trial import lane_history, run_trial
+from suites.trial import lane_history, run_trial, timeouts
 from suites.trial.trial import Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker import python_environment, recorder
@@ -337,7 +337,7 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str
     with patch.object(run_trial, "_warm", return_value=False):
         running.start()
     waited = [call.args[1] for call in server.await_condition.call_args_list]
-    assert waited == [run_trial.WARM_UP, *([run_trial.EXERCISED_WITHIN] if longer else [])]
+    assert waited == [timeouts.WARM_UP, *([timeouts.EXERCISED_WITHIN] if longer else [])]
 
 
 @cases(

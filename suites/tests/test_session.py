@@ -17,8 +17,9 @@ from suites.selection.selection import Selection
 from suites.tests.bench import raising
 from suites.tests.selections import asked
 from suites.tests.world import SEED, World, askable, breaks, case_of, every_case, key_of, shown_by, with_redlock
+from suites.trial.broken_trial import TrialFailed
 from suites.trial.case_answer import CaseAnswer, counting
-from suites.trial.run_trials import CONTROLS, TrialFailed
+from suites.trial.run_trials import CONTROLS
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 POSSIBLE = tuple(word for word in Verdict if word is not Verdict.NOT_APPLICABLE)

@@ -19,6 +19,7 @@ from infra.faults.runner import Record
 from infra.store import store
 from suites.lanes.lane import Lane
 from suites.lock import Guards, LockError
+from suites.trial.timeouts import acquire_timeout
 from suites.trial.trial import Trial
 from suites.worker import gates
 from suites.worker.lease_renewal import IDLE, STALLED
@@ -110,7 +111,7 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
         grain=round(lane.grain * 1e9),
         settled=time.monotonic_ns(),
         bounds={name: round(seconds * 1e9) for name, seconds in lane.bounds.items()},
-        patience=round(trial.patience(lane) * 1e9),
+        patience=round(acquire_timeout(trial, lane) * 1e9),
         permits=lock.permits,
         fair=lock.fair,
         workers=lane.workers,

@@ -13,13 +13,11 @@ from infra.environment import Environment
 from suites.lanes.lane import key_names
 from suites.locks import registry
 from suites.trial.lane_history import RunningLane
+from suites.trial.timeouts import STORE_TIMEOUT, acquire_timeout
 from suites.trial.trial import Trial
 from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer
 from suites.worker.process_spec import Spec, group_of
-
-STORE_TIMEOUT: Final = 0.5
-"""Seconds that a worker waits for an answer of the store."""
 
 
 def launch(
@@ -61,7 +59,7 @@ def launch(
                     number=number,
                     count=count,
                     seed=f"{trial.seed}/{lane.name}/{number}",
-                    acquire_timeout=trial.patience(lane),
+                    acquire_timeout=acquire_timeout(trial, lane),
                     store_timeout=STORE_TIMEOUT,
                     pace=lane.lock.pace or pace,
                     rate=(lane.load.rate or 0.0) / count,

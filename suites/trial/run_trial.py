@@ -36,41 +36,29 @@ from infra.store import store
 from infra.waiting import MonotonicClock, comes_true
 from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE
-from results.terminal.event_journal import Tell, says, step, waits
+from results.terminal.event_journal import Event, Tell, says, step, waits
+from results.text import few
 from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
-from suites.trial import members, target_cleanup
+from suites.trial import members, target_cleanup, timeouts
+from suites.trial.broken_trial import NoWayThere
 from suites.trial.lane_history import RunningLane, final_reads, so_far, whole
 from suites.trial.launch import TAPPED, fit, launch, share_of_a_core
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
-from suites.trial.trial import ACQUIRE_BEYOND_HOLD, Trial, begins, judges, lingers, once_more, recovers
+from suites.trial.trial import Trial, named
 from suites.trial.worker_control import WorkerControl
 from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer, Handle, TrialBroke, WorkerBroke
 
-START_WITHIN: Final = 60.0
-"""Seconds; the longest wait for one more worker to connect. On a cold machine all together take a few seconds."""
-WARM_UP: Final = 5.0
-"""Seconds within which every lane should have granted once, before the first fault."""
-EXERCISED_WITHIN: Final = 20.0
-"""Further seconds to exercise what cannot be exercised after the first fault: an overloaded machine needs some."""
 CALM: Final = 2.0
 """Seconds that a cycle lasts if the plan has no faults."""
-LINGER: Final = 3.0
-"""Seconds that a trial waits after its first cycle (or a third of it, if longer) for what was not exercised yet."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two checks during that wait."""
 CYCLES_OF_A_VERSION: Final = 2
 """Cycles within which a hazard that only one of two versions may show gets the chance to show."""
 LONGEST_TTL: Final = 2.0
 """Seconds; the longest TTL of a lock of ours, unless the user sets another."""
-BEYOND_BOUND: Final = 0.5
-"""Seconds that the trial waits beyond a lock's recovery bound for the lock to be granted again."""
 IN_TIME: Final = frozenset({"hand-over", "deadlock-free"})
 """Properties for which the service must act in time while no fault is on. A client with a lease sees if it does not."""
-
-
-class NoWayThere(TrialBroke):
-    """The new version does not start on the data of the old one. The text: the server's last words."""
 
 
 def run_trial(
@@ -123,7 +111,9 @@ class RunningTrial:
             raise Failed(f"before the trial: {unclean}")
         self.cpu = CpuMeter(environment)
         self.plan = trial.plan_to_run()
-        tell(begins(trial, self.plan))
+        locks = list(dict.fromkeys(lane.lock_name for lane in trial.lanes))
+        facts = {"lanes": len(trial.lanes), "locks": locks, "plan": self.plan.describe()}
+        tell(Event("trial", {**named(trial), **facts}))
         store.prepare(environment.store_dsn(None))
         self.taps = Taps() if any(trial.at_messages) else None
         workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
@@ -149,12 +139,12 @@ class RunningTrial:
 
     def start(self) -> None:
         """Wait for the workers, give the signal, and wait until the first fault may strike."""
-        self.tell(waits("the workers to connect", START_WITHIN))
-        self.server.await_state(self.handles, State.READY, START_WITHIN)
+        self.tell(waits("the workers to connect", timeouts.START_WITHIN))
+        self.server.await_state(self.handles, State.READY, timeouts.START_WITHIN)
         for handle in self.handles:
             handle.ask(Run.GO)
         self.watch.begin()
-        self.tell(waits("every lane to be granted once", WARM_UP))
+        self.tell(waits("every lane to be granted once", timeouts.WARM_UP))
         cold = list(self.lanes)
 
         def all_warm() -> bool:
@@ -162,11 +152,11 @@ class RunningTrial:
             cold = [lane for lane in cold if not _warm(self.trial, lane)]  # a lane that is warm stays so
             return not cold
 
-        self.server.await_condition(all_warm, WARM_UP)
+        self.server.await_condition(all_warm, timeouts.WARM_UP)
         cold = [lane for lane in cold if self.plan.steps and lane.lane.before_the_fault(self.trial.faults)]
         if cold:
-            self.tell(waits("what can only be exercised before the first fault", EXERCISED_WITHIN))
-            self.server.await_condition(all_warm, EXERCISED_WITHIN)
+            self.tell(waits("what can only be exercised before the first fault", timeouts.EXERCISED_WITHIN))
+            self.server.await_condition(all_warm, timeouts.EXERCISED_WITHIN)
 
     def cycle_until_exercised(self, deadline: float) -> None:
         """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed (more with
@@ -177,7 +167,7 @@ class RunningTrial:
         while True:
             began = time.monotonic()
             self._cycle()
-            linger = max(LINGER, (time.monotonic() - began) / 3) if deadline and not self.missing else 0.0
+            linger = max(timeouts.LINGER, (time.monotonic() - began) / 3) if deadline and not self.missing else 0.0
             self.missing.append(self._missing_after(linger))
             passed = time.monotonic() - self.clock
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
@@ -185,7 +175,8 @@ class RunningTrial:
                     self._look_at_members(quiet=False)
                 return
             again = self.missing[-1]
-            self.tell(once_more(again) if again else step("once more, for as long as was asked for"))
+            why = f"since it did not exercise {_places(again)}" if again else "for as long as was asked for"
+            self.tell(step(f"once more, {why}"))
 
     def kill(self) -> None:
         """Kill the workers: there will be no verdict, and Ctrl-C leaves little time (with xdist, ten seconds)."""
@@ -196,10 +187,9 @@ class RunningTrial:
         """Undo every fault, which also lets every frozen worker continue, and end the workers."""
         try:
             self.runner.final_heal()
-            longest = max(self.trial.patience(lane) + lane.workload.waits for lane in self.trial.lanes)
-            patience = longest + ACQUIRE_BEYOND_HOLD
-            self.tell(waits("the workers to end", patience))
-            self.stuck = self.server.finish(self.handles, patience)
+            within = timeouts.workers_end_within(self.trial)
+            self.tell(waits("the workers to end", within))
+            self.stuck = self.server.finish(self.handles, within)
         finally:
             self.watch.end()
         if self.taps is not None:
@@ -212,7 +202,7 @@ class RunningTrial:
         if unclean := _unclean(self.environment):
             raise TrialBroke(f"after the trial: {unclean}")
         self._look_at_members(quiet=True)
-        versions = self._versions()
+        versions = self.environment.cluster(self.trial.backend).versions()
         records, silences = self.runner.records, self.watch.silences
 
         def history(lane: RunningLane, last: npt.NDArray[Any]) -> History:
@@ -264,19 +254,16 @@ class RunningTrial:
         return TrialRecord(self.trial.name, metadata, lanes, logs)
 
     def _judged_lane(self, number: int, history: History, of: int) -> LaneRecord:
-        self.tell(judges(history.facts.lane, number, of))
+        self.tell(Event("judges", {"lane": history.facts.lane, "number": number, "of": of}))
         return LaneRecord(history, judge_all(check(history), history))
-
-    def _versions(self) -> Mapping[str, str]:
-        return self.environment.cluster(self.trial.backend).versions()
 
     def _missing_after(self, patience: float) -> Missing:
         """What each lane without a broken promise has not exercised yet; waits up to `patience` seconds for it."""
-        versions = self._versions()  # asked once: under load every server is slow to answer
+        versions = self.environment.cluster(self.trial.backend).versions()  # asked once: slow under load
         missing = self._missing(self.lanes, versions)
         until = time.monotonic() + patience
         while missing and (left := until - time.monotonic()) > 0:
-            self.tell(lingers(missing, left))
+            self.tell(waits(f"what would exercise {_places(missing)}", left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
             missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
         lacking = [lane for lane in self.lanes if lane.lane.name in missing and not self._broken(lane, versions)]
@@ -327,9 +314,7 @@ class RunningTrial:
 
     def _await_recovery(self, healed: int) -> None:
         """healed: ns, when the last fault was undone."""
-        patience = {
-            lane: lane.bounds.get("recovery", 0.0) + BEYOND_BOUND + _returns_within(lane) for lane in self.trial.lanes
-        }
+        patience = {lane: timeouts.granted_again_within(lane) for lane in self.trial.lanes}
         pending = list(self.lanes)
         announced: list[Lane] = []
         announced_at = healed
@@ -347,10 +332,15 @@ class RunningTrial:
             if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
                 announced, announced_at = late, time.monotonic_ns()
                 left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
-                self.tell(recovers(late, left))
+                named_late = " and ".join(few((lane.name for lane in late), 1))
+                self.tell(waits(f"{named_late} to be granted again", left))
             return not late
 
         self.server.await_condition(all_judged, max(patience.values()))
+
+
+def _places(missing: Missing) -> str:
+    return " and ".join(few((f"{name} in {lane}" for lane, names in missing.items() for name in names), 1))
 
 
 def _warm(trial: Trial, lane: RunningLane) -> bool:
@@ -379,12 +369,6 @@ def _to_be_watched(trial: Trial, environment: Environment) -> Sequence[str]:
     lanes = filter(sees_nothing, trial.lanes)
     nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in lanes]
     return [environment.endpoints_of(node, GROUPS[0]) for node in dict.fromkeys(chain.from_iterable(nodes))]
-
-
-def _returns_within(lane: Lane) -> float:
-    """Seconds until all workers have held in turn, each for longer than a TTL; 0 if the workload does not want that."""
-    workload = lane.workload
-    return lane.workers / len(workload.order) * 1.5 * lane.ttl if workload.returns else 0.0
 
 
 def _unclean(environment: Environment) -> str:

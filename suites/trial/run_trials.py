@@ -11,7 +11,6 @@ from typing import Final
 from checkers.claims import Verdict
 from checkers.properties.all_properties import OF_THE_SERVICE
 from infra.environment import Environment
-from infra.errors import Trouble
 from infra.faults.plan import storm_seed
 from infra.own_environment import OwnEnvironment
 from infra.target.external_environment import ExternalEnvironment
@@ -26,17 +25,13 @@ from suites.selection import bugs_of_certification
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import OF_UPGRADES
 from suites.trial import target_cleanup
+from suites.trial.broken_trial import TrialFailed, blameless, broken_record, reason
 from suites.trial.case_answer import Answers, CaseAnswer, broken_unpromised, counting, shown_of_a_version, unpromised
-from suites.trial.metadata import about
-from suites.trial.run_trial import NoWayThere, run_trial
+from suites.trial.run_trial import run_trial
+from suites.trial.timeouts import STORM_DEADLINE
 from suites.trial.trial import Trial, named
 from suites.worker import recorder
-from suites.worker.pool import ForkServer, TrialBroke, WorkerBroke
-
-
-class TrialFailed(Exception):
-    """The trial of a case came to no verdict. The first case of the trial raises the reason itself instead."""
-
+from suites.worker.pool import ForkServer
 
 CONTROLS: Final = 3
 """Trials that a positive control may take to show its hazard, with seeds s, s+1, s+2; all are stored and counted."""
@@ -47,9 +42,6 @@ none, come by chance less often than once in forty (see `results.certificate.pro
 
 MISSES: Final = 1
 """So many of these trials of the new version need not show what the first one broke."""
-
-STORM_DEADLINE: Final = 15.0
-"""Seconds after which a trial of random faults begins no further cycle, since one fault may mask another for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +75,7 @@ class TrialEnvironment:
         self._selection = selection
         self._stage = stage
         self._tell = tell
+        self._say: Callable[[str], None] = lambda line: tell(says(line))
         self._environment: Environment | None = None
         self._servers: dict[str, ForkServer] = {}
         self._aside = ThreadPoolExecutor(max_workers=1)
@@ -128,9 +121,6 @@ class TrialEnvironment:
         self.leave()
         while self._left:
             self._left.pop().result()
-
-    def _say(self, line: str) -> None:
-        self._tell(says(line))
 
 
 class TrialSession:
@@ -179,10 +169,10 @@ class TrialSession:
         try:
             part.answers = self._try(column, part.number, part.lanes)
         except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
-            part.failure, part.error = self._selection.masked(_in_a_line(error)), error
+            part.failure, part.error = self._selection.masked(reason(error)), error
             self._environments[column.stage].close()  # what such a trial leaves is not known for certain
             parts = self._parts[column]
-            if others := _blameless(part.lanes, error):
+            if others := blameless(part.lanes, error):
                 part.lanes = tuple(lane for lane in part.lanes if lane not in others)
                 parts.append(_Part(len(parts) + 1, others))
 
@@ -285,12 +275,9 @@ class TrialSession:
         try:
             record = run_trial(trial, environment, mine.server(trial.backend), folder, deadline, self._tell)
         except Exception as error:
-            message, line = (self._selection.masked(text) for text in (str(error) or repr(error), _in_a_line(error)))
-            self._tell(Event("broke", {**named(trial), "text": line}))
-            rest: dict[str, object] = {"traceback": lines} if (lines := message.splitlines()[1:]) else {}
-            if isinstance(error, NoWayThere):
-                rest["no_way_there"] = line
-            self._run.save_trial(TrialRecord(trial.name, {**about(trial), "error": line, **rest}, ()))
+            broken = broken_record(trial, error, self._selection.masked)
+            self._tell(Event("broke", {**named(trial), "text": broken.about["error"]}))
+            self._run.save_trial(broken)
             raise
         broke = {each.property for lane in record.lanes for each in lane.judgements if each.word is Verdict.VIOLATED}
         if (trial.plan is not None and trial.plan.lasting) or not broke.isdisjoint(OF_THE_SERVICE):
@@ -316,15 +303,3 @@ def first_trial(
         members=selection.members(backend),
         pythons=selection.pythons(stage),
     )
-
-
-def _blameless(lanes: tuple[Lane, ...], error: Exception) -> tuple[Lane, ...]:
-    """The lanes of locks whose workers did not break the trial. Empty if it is not known whose workers did."""
-    broke = error.lanes if isinstance(error, WorkerBroke) else frozenset[str]()
-    blamed = {lane.lock_name for lane in lanes if lane.name in broke}
-    return tuple(lane for lane in lanes if lane.lock_name not in blamed) if blamed else ()
-
-
-def _in_a_line(error: Exception) -> str:
-    named = isinstance(error, TrialBroke | Trouble)
-    return (str(error) if named else f"{type(error).__name__}: {error}").partition("\n")[0]

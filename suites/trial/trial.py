@@ -1,18 +1,12 @@
-"""The specification of a trial: plain data, from which a trial is run, reported, stored and found again; and its events
-while it runs (`results.terminal.event_journal`).
-"""
+"""The specification of a trial: plain data, from which a trial is run, reported, stored and found again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan, compile_plan, fault_names
-from results.terminal.event_journal import Event, step, waits
 from suites.lanes.lane import Lane, Load, longest_ttl
-
-ACQUIRE_BEYOND_HOLD: Final = 1.0
-"""Seconds that an acquire waits longer than a holder stays. A crashed holder's lock is then freed within one wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +48,6 @@ class Trial:
         """What the user sets: the same for all lanes."""
         return self.lanes[0].load
 
-    def patience(self, lane: Lane) -> float:
-        """Seconds that an acquire in the lane waits: as long as a holder stays, and longer."""
-        longer = max((FAULTS[name].waits for name in self.faults if name in FAULTS), default=0.0)
-        return lane.ttl * lane.workload.holds + ACQUIRE_BEYOND_HOLD + longer
-
     def again(self, attempt: int) -> Self:
         """The attempt of this number, with the seed increased by `attempt - 1`. Call it on the first attempt."""
         return replace(self, seed=self.seed + attempt - 1, attempt=attempt)
@@ -82,35 +71,3 @@ def named(trial: Trial) -> dict[str, Any]:
 
 def column_in(column: str, stage: str) -> str:
     return f"{column} ({stage})" if stage else column
-
-
-def begins(trial: Trial, plan: Plan) -> Event:
-    locks = list(dict.fromkeys(lane.lock_name for lane in trial.lanes))
-    return Event("trial", {**named(trial), "lanes": len(trial.lanes), "locks": locks, "plan": plan.describe()})
-
-
-def lingers(missing: Mapping[str, Mapping[str, str]], within: float) -> Event:
-    """missing: as in `once_more`. within: seconds that are left."""
-    return waits(f"what would exercise {_and_more(_places(missing))}", within)
-
-
-def once_more(missing: Mapping[str, Mapping[str, str]]) -> Event:
-    """missing: lane → property → why it is not exercised yet."""
-    return step(f"once more, since it did not exercise {_and_more(_places(missing))}")
-
-
-def recovers(late: Sequence[Lane], within: float) -> Event:
-    """late: lanes that have not been granted since the heal. within: seconds that are left."""
-    return waits(f"{_and_more([lane.name for lane in late])} to be granted again", within)
-
-
-def judges(lane: str, number: int, of: int) -> Event:
-    return Event("judges", {"lane": lane, "number": number, "of": of})
-
-
-def _places(missing: Mapping[str, Mapping[str, str]]) -> list[str]:
-    return [f"{name} in {lane}" for lane, names in missing.items() for name in names]
-
-
-def _and_more(names: Sequence[str]) -> str:
-    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
