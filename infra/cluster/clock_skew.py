@@ -196,12 +196,11 @@ def _place(inspected: dict[str, Any]) -> str | None:
 
 def _inspect(client: DockerClient, container: str) -> dict[str, Any]:
     try:
-        inspected: dict[str, Any] = client.api.inspect_container(container)
+        return dict(client.api.inspect_container(container))
     except NotFound as error:
         raise _gone(container) from error
     except APIError as error:
         raise Failed(f"{container}: {error.explanation}") from error
-    return inspected
 
 
 def _gone(container: str) -> Failed:

@@ -194,7 +194,9 @@ class Node:
                 self._links.revive(self.name)
             elif state == "paused" and wanted == "running":
                 self.process.resume()
-            self._set_clock()
+                state = "running"
+            if state != "paused":
+                self._set_clock()
             if wanted == "running" and self._refuses != (refuse := bool(self._refusals)):
                 with contextlib.suppress(Failed):  # a node that was just started may fail; `revive` tries again
                     BACKENDS[self.backend].refuse_writes(self, self._access, refuse=refuse)
@@ -213,10 +215,9 @@ class Node:
 
     def _set_clock(self) -> None:
         wanted = tuple(self._skews.values())
-        if wanted != self._clock and self.state() != "paused":
-            if wanted or self.process.has_clock():
-                self.process.set_clock(wanted)
-            self._clock = wanted
+        if wanted != self._clock and (wanted or self.process.has_clock()):
+            self.process.set_clock(wanted)
+        self._clock = wanted
 
 
 class Cluster:

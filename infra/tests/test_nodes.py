@@ -126,6 +126,29 @@ def test_skews_of_a_clock_add_up_and_wait_while_the_node_is_paused_or_down() -> 
     assert engine.skews == []
 
 
+def test_late_news_of_a_pause_keep_no_clock_and_no_node_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, engine, _ = made()
+    node.pause("step1")
+    node.skew(FIVE, "step2")
+    resume, late = engine.unpause, iter(["paused", "paused"])
+    news = {"State": {"Status": "paused"}}
+    monkeypatch.setattr(
+        engine, "inspect_container", lambda _: news if next(late, "") else {"State": {"Status": engine.status}}
+    )
+
+    def goes_on(container: str) -> None:
+        if engine.status != "paused":
+            raise APIError("500", explanation=f"Cannot unpause container {container}: container not paused")
+        resume(container)
+
+    monkeypatch.setattr(engine, "unpause", goes_on)
+    node.let_go("step1")
+    assert engine.skews == [FIVE]
+    late = iter(["paused"])
+    node.kill("step1")
+    assert engine.status == "exited"
+
+
 def test_a_container_was_made_from_image_digest_command_and_settings_without_passwords() -> None:
     image, labels = "fencepost/toxiproxy:2", {"fencepost.packager": "Debian sid"}
     env, settings = ["PATH=/bin", "B=2", "A=1=1", "POSTGRES_PASSWORD=secret"], {"A": "1=1", "B": "2"}
