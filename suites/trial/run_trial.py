@@ -21,6 +21,7 @@ from checkers.claims import NO_FAULT
 from checkers.history.history import History, malformed
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
+from checkers.properties.violation_stories import listing
 from checkers.row_format import Run, State
 from infra.backends.answers import NO_ANSWER
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
@@ -52,7 +53,7 @@ from suites.worker.pool import ForkServer, Handle, TrialBroke, WorkerBroke
 CALM: Final = 2.0
 """Seconds that a cycle lasts if the plan has no faults."""
 LOOK_EVERY: Final = 0.5
-"""Seconds between two checks during that wait."""
+"""Seconds between two looks at what was not exercised yet, while the trial waits for it."""
 CYCLES_OF_A_VERSION: Final = 2
 """Cycles within which a hazard that only one of two versions may show gets the chance to show."""
 LONGEST_TTL: Final = 2.0
@@ -332,15 +333,14 @@ class RunningTrial:
             if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
                 announced, announced_at = late, time.monotonic_ns()
                 left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
-                named_late = " and ".join(few((lane.name for lane in late), 1))
-                self.tell(waits(f"{named_late} to be granted again", left))
+                self.tell(waits(f"{listing(few((lane.name for lane in late), 1))} to be granted again", left))
             return not late
 
         self.server.await_condition(all_judged, max(patience.values()))
 
 
 def _places(missing: Missing) -> str:
-    return " and ".join(few((f"{name} in {lane}" for lane, names in missing.items() for name in names), 1))
+    return listing(few((f"{name} in {lane}" for lane, names in missing.items() for name in names), 1))
 
 
 def _warm(trial: Trial, lane: RunningLane) -> bool:
