@@ -8,6 +8,7 @@ from infra.errors import Failed
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Step
 from infra.faults.runner import Record
+from infra.faults.workers.holders import INTRUDES_WITHIN
 from infra.tests.imagined import Engine, Star, imagined
 from infra.tests.simulated import MS, TTL, Lane, World, a_lane, run
 
@@ -128,7 +129,7 @@ def test_a_late_write_lands_between_its_successors_read_and_write(keys: tuple[in
             if at == key and now >= stale.applied and what in ("acquired", "read", "written")
         ]
         assert told[:5] == ["stale read", "next acquired", "next read", "stale written", "next written"]
-        assert stalled.healing >= stale.healed
+        assert stalled.healing - stale.healed >= INTRUDES_WITHIN * 1e9  # a lock that was freed is taken meanwhile
 
 
 def test_a_late_write_whose_successor_never_comes_gives_up() -> None:

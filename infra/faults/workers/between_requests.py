@@ -18,13 +18,11 @@ from infra.faults.fault import Fault, FaultInjection, Need, OnNodes, OnWorkers
 from infra.faults.gate_scripts import GateTrap, Script, run_scripts
 from infra.faults.target import Action, Hit, Kind, Target, Verb, Victim
 from infra.faults.workers.crash_points import crash_one
-from infra.faults.workers.holders import NEEDS, SETTLED_WITHIN
+from infra.faults.workers.holders import INTRUDES_WITHIN, NEEDS, SETTLED_WITHIN
 from infra.faults.workers.walks import MOST, Pair, Side, actors_of, lease_over, noted, others_of, pairs_of
 
 WORKLOAD: Final = "pairs"
 """The workload whose lanes are struck: see `Fault.workload`."""
-INTRUDES_WITHIN: Final = 0.25
-"""Seconds within which a worker gets in, if a late message has freed another worker's lock."""
 PASSES_WITHIN: Final = 0.3
 """TTLs within which another worker has held and released, if it can do so at all."""
 CAUGHT_WITHIN: Final = 4.0

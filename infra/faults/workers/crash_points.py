@@ -18,15 +18,12 @@ from infra.faults.gate_scripts import GateTrap, Script, catch, catch_within, hit
 from infra.faults.links.cuts import CutClients, OnClientLinks, client_pairs
 from infra.faults.servers.strikes import end, named
 from infra.faults.target import Hit, Target
-from infra.faults.workers.holders import NEEDS, SETTLED_WITHIN
+from infra.faults.workers.holders import INTRUDES_WITHIN, NEEDS, SETTLED_WITHIN
 from infra.network.links import Cut
 from infra.network.toxics import delay
 
 ANSWERS: Final = (80, 120)
 """ms by which answers come later while a release is awaited, least and most: time enough to freeze the worker."""
-
-INTRUDES_WITHIN: Final = 0.3
-"""Seconds within which a worker gets in, if a release has freed another's lock: clients poll several times."""
 
 
 @dataclass(frozen=True, slots=True)

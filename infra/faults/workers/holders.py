@@ -24,6 +24,9 @@ PAST_TTL: Final = 1.6
 SETTLED_WITHIN: Final = 0.5
 """Seconds within which a thawed worker must have written and released; measured: 20-200 ms."""
 
+INTRUDES_WITHIN: Final = 0.3
+"""Seconds within which a worker gets in, if a late message has freed another's lock: clients poll several times."""
+
 FREED_WITHIN: Final = 0.8
 """Seconds after its TTL within which a lease is over: some servers look for ended leases twice a second."""
 
@@ -57,13 +60,14 @@ def _late_write(trap: GateTrap) -> Script:
 
     A holder is frozen between its read and its write. When its lease is over, a successor gets in and is stalled at the
     same place, while its renewal goes on. Then the first is thawed, writes, and releases what is no longer its own.
-    After that the successor goes on and writes as well. So a release that frees another's lock lets a third worker in.
+    A release that frees another's lock lets a third worker in. After that the successor goes on and writes as well.
     """
     try:
         first = yield from trap.catch("between-read-and-write", "freeze")
         # Armed at once and not when the lease is over, so that a worker that gets in too early is caught as well.
         yield from trap.catch("between-read-and-write", "stall", key=first.key)
         yield from trap.settle(first, SETTLED_WITHIN)
+        yield from trap.pause(INTRUDES_WITHIN)
     finally:
         trap.thaw_all()
 
