@@ -126,7 +126,7 @@ class Declarations(Protocol):
               somebody waits), independence (how long a wait may take for a lock that nobody else wants). A user's lock
               gets the bounds below that it does not give itself; of ours, a property without its bound is not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
-    lanes     patterns of `workload/store mode`: in which lanes it is tried.
+    lanes     patterns of `workload/store mode`: in which lanes it is tried, besides `work/*` if it has several permits.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
     permits   how many may hold at once: more than 1 for a semaphore.
     reentrant whether its client may acquire again what it holds, with the same owner and token; it releases as often.
@@ -149,7 +149,7 @@ class Declarations(Protocol):
     lanes: ClassVar[Patterns] = (
         *("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded"),
         *("churn/*", "impatient/*", "leader/*", "transfer/*", "transfer-backoff/*", "crowd/*", "many/*"),
-        *("inventory/unfenced", "inventory/fence-*", "inventory/compare-owner", "once/*"),
+        *("inventory/unfenced", "inventory/fence-*", "inventory/compare-owner", "once/*", "share/*", "nested/*"),
     )
     excludes: ClassVar[Flag] = True
     permits: ClassVar[Count] = 1

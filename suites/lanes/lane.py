@@ -244,7 +244,8 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
         ):
             continue  # every hold would outlast its lease
         for store in workload.stores:
-            declared = everywhere or matches(f"{workload.name}/{store}", lock.lanes)
+            several = workload is Work and lock.permits > 1
+            declared = everywhere or several or matches(f"{workload.name}/{store}", lock.lanes)
             if not (load.workload or declared):
                 continue
             if store == "compare-owner" and lock.tokens:

@@ -12,6 +12,7 @@ Advisory locks are neither written to disk nor replicated: a restart or a failov
 """
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import ClassVar, Self
 
 from psycopg import errors
@@ -151,7 +152,7 @@ class AdvisoryLock(SessionLock):
     def _wait_for(self, timeout: float, session: int) -> None:
         """Set lock_timeout, if it has another value."""
         if self._waits != (session, timeout):
-            self._session.ask(session, "SELECT set_config('lock_timeout', $1, false)", f"{round(timeout * 1000)}ms")
+            self._session.ask(session, "SELECT set_config('lock_timeout', $1, false)", f"{ceil(timeout * 1000)}ms")
             self._waits = (session, timeout)
 
     def _free(self, grant: Grant, mode: str = "") -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
+from math import ceil
 from typing import ClassVar, Final
 
 from psycopg import errors
@@ -37,6 +38,7 @@ class TransactionLock(SessionLock):
 
     name: ClassVar[str] = "postgres-xact"
     via: ClassVar[str] = "pgbouncer"
+    lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "impatient/unfenced")
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """A client has one transaction, so one lock at a time. Its end frees what a broken-off wait may have got."""
@@ -48,7 +50,7 @@ class TransactionLock(SessionLock):
                 if self._tried(name, session):
                     return self._granted(name, sent, session)
             else:
-                self._session.ask(session, "SELECT set_config('lock_timeout', $1, true)", f"{round(timeout * 1000)}ms")
+                self._session.ask(session, "SELECT set_config('lock_timeout', $1, true)", f"{ceil(timeout * 1000)}ms")
                 self._session.ask(session, "SELECT pg_advisory_xact_lock($1)", advisory_key(name), wait=timeout)
                 return self._granted(name, sent, session)
         except errors.LockNotAvailable:

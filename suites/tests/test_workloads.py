@@ -78,7 +78,8 @@ def test_readers_only_read_and_all_their_operations_are_marked_as_shared(a_worke
     seen: dict[bool, set[str]] = {True: set(), False: set()}
     for row in rows(worker):
         seen[bool(row["flags"] & SHARED)].add(F(row["f"]).name)
-    assert seen == {True: {"ACQUIRE", "READ", "RELEASE"}, False: {"ACQUIRE", "READ", "WRITE", "RELEASE"}}
+    asked = {"ACQUIRE", "TRY_ACQUIRE", "RELEASE"}  # some readers and some writers only try
+    assert seen == {True: {*asked, "READ"}, False: {*asked, "READ", "WRITE"}}
 
 
 @pytest.mark.parametrize(("number", "keys"), [(0, [0, 0, 0, 0]), (1, [1, 1, 2, 2])])

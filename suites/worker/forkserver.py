@@ -36,6 +36,9 @@ If the kernel shares CPU time out by sessions (autogroup), all workers are one s
 niceness counts only within it. That has the same effect, and leaves the workers their share beside other work.
 """
 
+ZONES: Final = ("UTC0", "<+0545>-5:45", "<-0330>3:30")
+"""The time zones of workers, in turn, as for the client of PostgreSQL: what a lock keeps must not depend on them."""
+
 _PARTS: Final = ("suites.worker.worker", "suites.worker.store_client", "suites.worker.critical_section")
 
 
@@ -109,6 +112,8 @@ def _be_a_worker(spec: Spec, server: int) -> None:
         devnull = os.open(os.devnull, os.O_RDWR)
         os.dup2(devnull, 0)
         os.dup2(devnull, 1)
+        os.environ["TZ"] = os.environ["PGTZ"] = ZONES[spec.number % len(ZONES)]
+        time.tzset()
         _worker(spec).run()
         status = 0
     except BaseException as error:  # noqa: BLE001 - told in full, and the trial breaks with it

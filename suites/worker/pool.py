@@ -114,9 +114,12 @@ class _Forks:
     pending: bytes = b""
 
     @classmethod
-    def start(cls, python: str, locks: Sequence[str]) -> Self:
-        """python: "" for our interpreter. In another interpreter its own packages come before ours."""
-        env = {**os.environ, "GRPC_VERBOSITY": "NONE"}
+    def start(cls, python: str, seed: int, locks: Sequence[str]) -> Self:
+        """python: "" for our interpreter. In another interpreter its own packages come before ours.
+
+        seed: of hash(), which differs between clients: a lock that sends such a number to its server is wrong.
+        """
+        env = {**os.environ, "GRPC_VERBOSITY": "NONE", "PYTHONHASHSEED": str(seed)}
         if python:
             command = [python, "-P", "-c", _BEHIND_ITS_OWN, str(ROOT)]
         else:
@@ -159,10 +162,10 @@ class _Forks:
 
 @dataclass(slots=True)
 class ForkServer:
-    """Forks workers (`suites.worker.forkserver`) in one interpreter or several; one per backend of an environment."""
+    """Forks workers (`suites.worker.forkserver`) in two interpreters or more; one per backend of an environment."""
 
     locks: Sequence[str]  # locks to load before the first fork, as `suites.locks.registry` spells them
-    pythons: Sequence[str] = ("",)  # interpreters to which workers are dealt out in turn; "" is ours
+    pythons: Sequence[str] = ("",)  # interpreters to which workers are dealt out in turn; "" is ours; one runs twice
     # Module → version, of all modules that the locks have loaded; known after the start.
     clients: dict[str, str] = field(default_factory=dict)
     handles: dict[int, Handle] = field(default_factory=dict)
@@ -249,7 +252,8 @@ class ForkServer:
     def _start(self) -> None:
         if self._forks:
             return
-        self._forks = [_Forks.start(python, self.locks) for python in self.pythons]
+        pythons = self.pythons if len(self.pythons) > 1 else 2 * tuple(self.pythons)  # for two seeds
+        self._forks = [_Forks.start(python, seed, self.locks) for seed, python in enumerate(pythons, 1)]
         loaded = [self._read_until("ready", mine)["clients"] for mine in self._forks]
         self.clients = {
             name: ", ".join(dict.fromkeys(clients[name] for clients in loaded if name in clients))

@@ -92,6 +92,7 @@ class Work(Workload):
     """The section touches no data, so that several workers may be inside at once. For semaphores."""
 
     name: ClassVar[str] = "work"
+    gives_up: ClassVar[float] = 0.2
     workers: ClassVar[int] = 5
 
     def section(self, hold: Hold) -> None:
@@ -165,6 +166,7 @@ class Share(Workload):
     name: ClassVar[str] = "share"
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     readers: ClassVar[float] = 0.6
+    gives_up: ClassVar[float] = 0.2
     workers: ClassVar[int] = 5
 
     def __init__(self) -> None:
