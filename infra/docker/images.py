@@ -39,7 +39,7 @@ class UnknownVersion(UnknownName):
 
 NEEDS: Final[Mapping[str, Sequence[str]]] = {
     **{server: package.needs for server, package in PACKAGES.items() if package.needs},
-    "zookeeper-maven": ("zookeeper",),
+    **{f"{server}-maven": (server,) for server, package in PACKAGES.items() if "maven" in package.elsewhere},
     **{f"planted-{name}": ("planted", name) for name, backend in BACKENDS.items() if backend.plants},
 }
 """Recipe -> the recipes from whose images it copies files, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
