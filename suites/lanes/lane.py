@@ -114,7 +114,8 @@ class Lane:
     @property
     def ttl(self) -> float:
         """Seconds; what its workers ask for."""
-        return self.lock.min_ttl if self.lock_name in registry.CONTROLS else self.load.ttl or self.lock.min_ttl
+        least = self.lock.min_ttl
+        return least if self.lock_name in registry.CONTROLS else self.load.ttl or max(least, self.workload.least_ttl)
 
     @property
     def grain(self) -> float:

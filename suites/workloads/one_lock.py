@@ -122,9 +122,13 @@ class Many(Crowd):
 
 
 class Impatient(Workload):
-    """Many want one lock, and some of them give up soon, amidst the queue, or only try."""
+    """Many want one lock, and some of them give up soon, amidst the queue, or only try.
+
+    Leases outlast the time that a lock may take to be handed over, so one that was not given back shows.
+    """
 
     name: ClassVar[str] = "impatient"
+    least_ttl: ClassVar[float] = 2.0
     gives_up: ClassVar[float] = 0.4
     workers: ClassVar[int] = 6
 

@@ -101,6 +101,7 @@ class Workload(ABC):
     unasked     properties of the lock that the section cannot exercise.
     stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
     returns     whether a trial goes on after a fault until every worker has held its first lock again, and released it.
+    least_ttl   seconds: the TTL is not shorter, whatever the lock's `min_ttl` is.
     holds       how many TTLs a holder stays at most, as a rule: workers that wait are as patient.
     waits       seconds that the section waits longer for another lock than an acquire does.
     keys        how many locks the lane has, each with a cell of the store.
@@ -117,6 +118,7 @@ class Workload(ABC):
     unasked: ClassVar[tuple[str, ...]] = ()
     stores: ClassVar[tuple[str, ...]] = ("unfenced",)
     returns: ClassVar[bool] = False
+    least_ttl: ClassVar[float] = 0.0
     holds: ClassVar[float] = 1.0
     waits: ClassVar[float] = 0.0
     keys: ClassVar[int] = 1
