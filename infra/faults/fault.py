@@ -26,16 +26,12 @@ Group = Literal["links", "servers", "clocks", "workers", "store"]
 
 PROVEN_WITHIN: Final = 3.0
 """Seconds within which a cut must show; measured: 20-300 ms."""
-
 EFFECT_WITHIN: Final = 20.0
 """Seconds for peers to notice a fault. When bytes vanish, ZooKeeper takes 3, at times 8, longer on a busy machine."""
-
 HEALED_WITHIN: Final = 40.0
 """Seconds within which a healed cluster must be whole: 0.1-7 measured, on an idle machine."""
-
 SPANS: Final = (0.5, 1.0, 1.5, 2.0, 3.0)
 """How long most faults last, in `Fault.unit`s: a lease outlives the fault, or ends during it, or the next ends too."""
-
 LOOK_EVERY: Final = 0.05
 """Seconds between two questions to a node. Questions without a pause make an election take longer."""
 
@@ -103,13 +99,10 @@ class World:
 
 OURS: Final = World()
 """Clusters of ours, reached over their bridges: everything is possible."""
-
 PUBLISHED: Final = "through a published port a refused connection is accepted first"
 """Why `refusal` is not possible where clients come through published ports: Docker accepts a connection first."""
-
 NO_CLOCK: Final = "these servers run an image of your own, whose clock cannot be moved"
 """Why `clock` is not possible where `infra.cluster.clock_skew.in_image` says no."""
-
 NO_TAP: Final = "messages are counted only where a trial starts the clients"
 """Why `tap` is not possible by hand."""
 

@@ -27,7 +27,6 @@ ALL_GROUPS: Final = tuple(map(client, GROUPS))
 
 LEADER: Final = "leader"
 """Stands for the node that leads at the moment of impact."""
-
 FOLLOWER: Final = "follower"
 """Stands for the first node that does not lead at the moment of impact."""
 

@@ -17,13 +17,10 @@ Pairs = Sequence[tuple[str, str]]
 
 SHOWS: Final = {Cut.REFUSE: {LinkAnswer.CLOSED}, Cut.DROP: {LinkAnswer.SILENT}, Cut.HOLD: {LinkAnswer.SILENT}}
 """How a link is cut -> what becomes of a question."""
-
 DOWN: Final = {LinkAnswer.CLOSED, LinkAnswer.SILENT}
 """What becomes of a question when only the replies are dropped: some servers end a connection after they reply."""
-
 _PATIENCE: Final = 1.0
 """Seconds for an answer through a link that is whole; it takes 1-2 ms."""
-
 _MASKED: Final = 1.0
 """Seconds after which a slow answer counts as none, while another fault is on."""
 

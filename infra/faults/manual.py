@@ -41,7 +41,6 @@ _Text = str | None
 
 LISTS: Final = ("nodes", "order", "groups")
 """Options that take several names, and so may be given as `a,b`."""
-
 SIGNALS: Final = {"freeze": signal.SIGSTOP, "kill": signal.SIGKILL}
 """What can be done to a process without a gate in it."""
 

@@ -26,16 +26,12 @@ Words = Callable[[FaultInjection], str]
 
 MOST_SECONDS: Final = 3600.0
 """Longest `after` and `for`."""
-
 AFTER: Final = (0.2, 0.6)
 """Seconds before a step, least and most. In this time the lock works as it should."""
-
 BESIDE: Final = (0.0, 1.5)
 """Seconds from one fault to the next that overlaps it, least and most."""
-
 TOGETHER: Final = "+"
 """Joins the names of faults that overlap."""
-
 STORM: Final = "storm-"
 """The name of a random plan is this and its seed, whatever the backend."""
 

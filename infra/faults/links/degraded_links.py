@@ -18,19 +18,14 @@ from infra.network.toxics import Impairment
 
 LATENCIES: Final = (20, 60)
 """ms each way, least and most: a round trip of 40-150 ms stays below every election and request timeout."""
-
 RATES: Final = (20, 60)
 """kB/s each way, least and most: a heartbeat of etcd's takes 5-15 ms, a backlog of 100 kB 2-5 s."""
-
 SLICES: Final = (20, 60)
 """Bytes of a slice, least and most: a request is 2-20 slices."""
-
 SLICE_US: Final = (200, 1000)
 """Microseconds between two slices, least and most."""
-
 ENDS: Final = (500, 1500)
 """ms, least and most, by which the end of a connection is late."""
-
 LONG: Final = 4000
 """Bytes of the question that proves how wide a link is, or how it is sliced."""
 

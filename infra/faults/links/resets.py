@@ -23,16 +23,12 @@ from infra.network.toxics import RESET
 
 RESETTING: Final = 0.2
 """Seconds in which any byte that passes ends its connection. After that, idle connections are ended as well."""
-
 BETWEEN: Final = 0.4
 """Seconds from one time to the next."""
-
 DIALLED: Final = 0.05
 """Seconds in which Toxiproxy, having accepted a connection, dials the server; it does not tell (measured: 1 ms)."""
-
 DOWN: Final = 0.3
 """Seconds for which a link is down; the proof takes most of them."""
-
 MOST: Final = 10
 """The most times that a fault is repeated; about three are drawn."""
 

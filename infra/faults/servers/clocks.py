@@ -23,22 +23,16 @@ from infra.faults.target import Hit, Target
 
 FORWARD: Final = (5, 90)
 """Seconds, least and most: longer than any TTL, so that every lock ends."""
-
 BACK: Final = (2, 30)
 """Seconds, least and most: every lock lives longer by so much."""
-
 DRIFT: Final = (1.5, 4.0)
 """Factor by which a clock runs too fast or too slow, least and most."""
-
 STROBE: Final = (1.0, 5.0)
 """Seconds ahead and behind, least and most. A turn moves the clock by twice that: by a TTL of two seconds at least."""
-
 TURNS: Final = (50, 500)
 """ms between two turns of a strobe, least and most."""
-
 LONG: Final = (2.5, 3.0)
 """TTLs, for a fault that shows only if a lease begins and ends while the fault is on."""
-
 PRECISION: Final = 0.05
 """Seconds by which a node may miss the time that it should tell, besides the time that answers take."""
 

@@ -23,13 +23,11 @@ from infra.faults.target import Hit, Target
 
 DELAYS: Final = (20, 80)
 """ms for each synchronisation, least and most; a write of etcd waits for three. Less than any election or timeout."""
-
 ENOUGH: Final = 1_000_000
 """Bytes of a write that a full disk cannot keep, at the latest when repeated. ZooKeeper and etcd take no larger one.
 
 A server first writes to the space that it has set aside: pages that it freed, and files that it made longer.
 """
-
 _STALLED: Final = 0.5
 """Seconds without an acknowledgement that show a stall; without a stall it comes within milliseconds."""
 

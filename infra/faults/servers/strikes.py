@@ -23,7 +23,6 @@ from infra.faults.target import Hit, Target
 
 AWAY: Final = (0.2, 0.4)
 """TTLs for which a restarted or wiped server stays down, so short that the leases it forgot are still held then."""
-
 BRIEF: Final = (0.25, 0.5, 1.0, 2.0)
 """TTLs for which writes are refused: a lease outlives most of these, if it is renewed afterwards."""
 

@@ -28,7 +28,6 @@ Order = Literal["leader", "follower"]
 ROLLED: Final = "version"
 REFUSED: Final = "restart"
 """Kinds of hits: for a member that went over, and for one that refused and was only restarted in its old version."""
-
 AGREED_WITHIN: Final = 30.0
 """Seconds within which members agree on the version that all of them are up to; measured: 2-5."""
 

@@ -20,16 +20,12 @@ from infra.faults.target import Action, Gate, Kind
 
 PAST_TTL: Final = 1.6
 """TTLs for which a holder is hit. Then its lease is over, unless it is renewed, and its successor is at work."""
-
 SETTLED_WITHIN: Final = 0.5
 """Seconds within which a thawed worker must have written and released; measured: 20-200 ms."""
-
 INTRUDES_WITHIN: Final = 0.3
 """Seconds within which a worker gets in, if a late message has freed another's lock: clients poll several times."""
-
 FREED_WITHIN: Final = 0.8
 """Seconds after its TTL within which a lease is over: some servers look for ended leases twice a second."""
-
 TOLD_WITHIN: Final = 1.0
 """Seconds for an answer to a renewal."""
 
