@@ -17,6 +17,8 @@ OTHERS: Final = 3
 """How many other locks it holds at once; each step takes new ones."""
 SOUGHT: Final = 10
 """One of those others is among the first so many locks, so that a worker soon asks for it again."""
+TRIED: Final = 0.3
+"""Share of the locks behind those that are only tried: nobody else wants most of them, so a try is granted."""
 
 CALM: Final = (0, 1)
 """Indices of the locks of `Pairs` whose workers seldom meet."""
@@ -120,7 +122,8 @@ class Churn(Workload):
             with ExitStack() as others:
                 rest = hold.rng.sample(range(SOUGHT, hold.keys), OTHERS - 1)
                 for key in (hold.rng.randrange(len(self.order), SOUGHT), *sorted(rest)):
-                    others.enter_context(hold.also(hold.patience, key)).check()
+                    patience = 0.0 if key >= SOUGHT and hold.rng.random() < TRIED else hold.patience
+                    others.enter_context(hold.also(patience, key)).check()
                 hold.work(term / STEPS)
             hold.write()
 
