@@ -72,8 +72,11 @@ CANCELS: Final = 0.5
 """Share of the acquires with little patience that are cancelled (if the client can be), not told how long to wait."""
 TRIES: Final = 1 / 3
 """Share of the rounds without patience that only try."""
+BRIEF: Final = (0.25, 0.004)
+"""The share of the other impatient rounds that wait for so many seconds at most, which is about as long as a request
+takes: the grant may come when the client has given up."""
 SOON: Final = 1.0
-"""The other impatient rounds wait at most so many steps of work for each other worker: about a queue's time."""
+"""The remaining impatient rounds wait at most so many steps of work for each other worker: about a queue's time."""
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write (`Workload.late`); one of each worker's first does."""
 LATE_BY: Final = 1.5
@@ -297,7 +300,8 @@ class Worker:
             return self.spec.acquire_timeout
         if self.rng.random() < TRIES:
             return 0.0
-        return self.rng.uniform(0.0, SOON * self.spec.pace * (self.spec.count - 1))
+        brief = self.rng.random() < BRIEF[0]
+        return self.rng.uniform(0.0, BRIEF[1] if brief else SOON * self.spec.pace * (self.spec.count - 1))
 
     def _unanswered(self) -> None:
         """Wait before the next attempt."""

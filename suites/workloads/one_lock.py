@@ -15,9 +15,6 @@ DOWNGRADES: Final = 0.25
 """Share of the writers that go on as readers."""
 LONG: Final = 8
 """After the first of so many downgrades in a row, the reader stays for longer than a TTL."""
-RESTS: Final = (0.1, 0.2, 0.3, 20.0)
-"""Steps of work between two rounds of the impatient: mostly few, so that they queue; at times so many that nobody wants
-the lock, and a try is granted."""
 TERM_AS_READER: Final = (1.1, 1.4)
 """How many TTLs such a reader stays, least and most."""
 STEPS_AS_READER: Final = 4
@@ -139,9 +136,6 @@ class Impatient(Workload):
         hold.read()
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
         hold.write()
-
-    def rest(self, hold: Hold) -> None:
-        hold.work(hold.pace * hold.rng.choice(RESTS))
 
 
 class Leader(Workload):

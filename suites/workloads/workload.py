@@ -12,6 +12,9 @@ FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes"
 """Store modes that compare fencing tokens."""
 MOST_UPDATES: Final = 5
 """The most updates of the cell under one grant."""
+AWAY_SHARE: Final = 0.25
+AWAY: Final = (5.0, 20.0)
+"""The share of the long rests, and how many steps of work they last, where workers may give up."""
 
 
 class Stopped(Exception):
@@ -129,5 +132,9 @@ class Workload(ABC):
         """Runs once per grant, between the gates AFTER_ACQUIRE and BEFORE_RELEASE."""
 
     def rest(self, hold: Hold) -> None:
-        """After the release, before the next round: nothing but work."""
-        hold.work(hold.pace * hold.rng.uniform(0.0, 0.3))
+        """After the release, before the next round: nothing but work.
+
+        Workers that give up mostly queue, and rest at times until nobody wants the lock: then a try is granted.
+        """
+        away = self.gives_up and hold.rng.random() < AWAY_SHARE
+        hold.work(hold.pace * hold.rng.uniform(*(AWAY if away else (0.0, 0.3))))
