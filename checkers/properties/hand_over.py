@@ -7,7 +7,6 @@ when it has lost a client, is judged by `recovery` and `crash-release`.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import accumulate
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -18,7 +17,7 @@ from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.order_of_grants import first_sent_later
 from checkers.history.view import View
-from checkers.properties.property import ONE_HOLDER, Examined, Property
+from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
 from checkers.properties.shared_counters import Exercise, idle, unless
@@ -52,7 +51,7 @@ class HandOver(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Whether, after each release that returned and left nobody inside, the next grant returned within the bound.
+    """Whether, after each release that returned and left a permit free, the next grant returned within the bound.
 
     The time counts in which an answered acquire certainly waited, without stalls, silences, and acquires that found no
     service. Sound: checkers/CONDITIONS.md, section 12.
@@ -80,7 +79,7 @@ def _in_vain(view: View) -> list[Finding]:
 
     Asking once in the bound, at random, misses ten releases by chance one time in twenty; asking four times, never.
     """
-    granted = [given for given in view.once(_hand_overs) if given.granted]
+    granted = [given for given in view.once(_hand_overs) if given.granted and view.facts.permits == 1]
     if _at_once(view) or any(given.end < given.hold.expiry for given in granted):
         return []
     share = view.facts.bounds.get(HAND_OVER.id, INFINITY) // SHARE
@@ -103,21 +102,25 @@ def _hand_overs(view: View) -> list[HandOver]:
     """
     before, after = view.once(_quiet)
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
+    permits = view.facts.permits
     inv, ret, flags, reason = (view.column(name) for name in ("inv", "ret", "flags", "reason"))
     result = []
-    for key, holds in view.holds.by_key.items() if view.facts.permits == 1 else ():
+    for key, holds in view.holds.by_key.items():
         waits, unanswered = waits_for(view, key, shared=False)
         doubt = min((inv[row] for row in unanswered if flags[row] & SHARED), default=INFINITY)
         # An acquire that ended as UNAVAILABLE may have been granted the lock before, and have given it back.
         refused = (row for row in view.attempts_by_key.get(key, ()) if reason[row] == Reason.UNAVAILABLE)
         taken = united((inv[row], ret[row]) for row in refused)
         of_key = []
-        granted, over = [hold.ret for hold in holds], list(accumulate(_over(holds), max))
+        granted, over = [hold.ret for hold in holds], sorted(_over(holds))
+        sent = sorted(inv[row] for row in unanswered)
         for hold in holds:
             place = bisect_right(granted, hold.freed)  # holds before this place were granted by then
             whole = min((*granted[place : place + 1], view.finish))
             end = min(whole, doubt, before if hold.freed < before else whole)
-            judged = over[place - 1] <= hold.freed < end and not before <= hold.freed < after
+            # Of several permits, each request without an answer may have one for good; of one: see `_certain`.
+            inside = place - bisect_right(over, hold.freed) + (bisect_left(sent, end) if permits > 1 else 0)
+            judged = inside < permits and hold.freed < end and not before <= hold.freed < after
             if not judged or not (waited := united(clipped(waits, hold.freed, end))):
                 continue
             waiting = without(without(waited, view.once(idle)), taken)
@@ -128,7 +131,7 @@ def _hand_overs(view: View) -> list[HandOver]:
             counted = waited if granted_later and end - hold.freed <= bound else waiting
             counts = bool(counted) and counted[0][0] == hold.freed
             of_key.append(HandOver(hold, waiting, end, late, granted_later, counts))
-        result += _certain(of_key, (inv[row] for row in unanswered))
+        result += of_key if permits > 1 else _certain(of_key, sent)
     return result
 
 
@@ -147,12 +150,13 @@ def _at_once(view: View) -> int:
     """How many releases had not yet returned when a client that had waited before them was granted the lock."""
     before, after = view.once(_quiet)
     count = 0
-    for holds in view.holds.by_key.values() if view.facts.permits == 1 else ():
-        granted = [hold.ret for hold in holds]
+    for holds in view.holds.by_key.values():
+        granted, over = [hold.ret for hold in holds], sorted(hold.over for hold in holds)
         for hold in holds:
             place = bisect_left(granted, hold.freeing)
+            full = place - bisect_right(over, hold.freeing) >= view.facts.permits
             quiet = hold.freed <= before or hold.freeing >= after
-            if quiet and place < len(holds) and granted[place] <= hold.freed < INFINITY:
+            if full and quiet and place < len(holds) and granted[place] <= hold.freed < INFINITY:
                 count += holds[place].inv < hold.freeing
     return count
 
@@ -188,4 +192,4 @@ def _quiet(view: View) -> tuple[int, int]:
     return began, max(fault.healed for fault in view.struck) + bound + longest
 
 
-HAND_OVER: Final = Property("hand-over", _examine, _exercise, needs=ONE_HOLDER, bounded=True, unexpected=_unexpected)
+HAND_OVER: Final = Property("hand-over", _examine, _exercise, needs=EXCLUDES, bounded=True, unexpected=_unexpected)

@@ -160,7 +160,8 @@ def hand_over(rng: Random) -> str:
     """Each tick after each release: was nobody inside, did somebody wait, did all run, and was there no fault?"""
     bound, ttl = rng.randint(1, 6), rng.randint(1, 4)
     struck = rng.random() < 0.4
-    book = Book(keys=("a",), bounds={"hand-over": bound, "recovery": 2}, ttl=ttl, lease="grant", fault_names=("f",))
+    bounds, permits = {"hand-over": bound, "recovery": 2}, rng.choice((1, 1, 1, 2, 3))
+    book = Book(keys=("a",), bounds=bounds, ttl=ttl, lease="grant", fault_names=("f",), permits=permits)
     begun, healed = (rng.randint(10, 25), rng.randint(25, 30)) if struck else (FOREVER, 0)
     if struck:
         book.fault("f", begun, healed)
@@ -176,7 +177,7 @@ def hand_over(rng: Random) -> str:
         outcome = rng.choice((OK, OK, OK, FAIL, FAIL, INFO))
         refused = outcome == FAIL and rng.random() < 0.2
         reason = Reason.UNAVAILABLE if refused else Reason.TIMEOUT if outcome == FAIL else Reason.NONE
-        reader = outcome != FAIL and rng.random() < 0.3
+        reader = permits == 1 and outcome != FAIL and rng.random() < 0.3
         who, flags = owner if outcome == OK else 0, SHARED * reader
         book.acquire(inv, ret, who, outcome=outcome, reason=reason, process=owner, ttl=ttl, flags=flags)
         if outcome == INFO and reader:
@@ -214,10 +215,11 @@ def hand_over(rng: Random) -> str:
     for _, _, freed in holds:
         end = min([finish, *(ret for ret, _, _ in holds if ret > freed)])
         end = min(end, doubt, begun if freed < begun else end)
-        inside = any(ret <= freed and (other if other < FOREVER else over) > freed for ret, over, other in holds)
+        inside = sum(ret <= freed and (other if other < FOREVER else over) > freed for ret, over, other in holds)
+        inside += sum(inv < end for inv in unanswered) * (permits > 1)
         quiet = freed < begun or freed >= healed + 2 + ttl or not struck
         waited = sum(map(waits_at, range(min(freed, end), end)))
-        if quiet and not inside and waited > bound:
+        if quiet and inside < permits and waited > bound:
             late.append((end, [tick for tick in range(freed, end) if waits_at(tick)][bound]))
     ends = sorted({end for end, _ in late})
     explained = any(
@@ -225,7 +227,7 @@ def hand_over(rng: Random) -> str:
         for chosen in product((*ends, FOREVER), repeat=len(unanswered))
     )
     result = result_on(book, "hand-over")
-    if not unanswered:
+    if not unanswered or permits > 1:
         return counted(result, len(late), (book.rows, book.faults))
     return compare(result.valid, explained, (book.rows, book.faults))
 

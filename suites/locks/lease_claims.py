@@ -137,7 +137,7 @@ def without(properties: Sequence[str], bounds: Mapping[str, float]) -> Mapping[s
 _OF_ONE_HOLDER: Final = (
     *("token-order", "fenced-store", "no-lost-update", "fifo", "herd-free"),
     # With several permits nobody can tell which of them was passed on.
-    *("owner-release", "crash-release", "honest-belief", "hand-over"),
+    *("owner-release", "crash-release", "honest-belief"),
 )
 
 

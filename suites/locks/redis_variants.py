@@ -100,7 +100,7 @@ class RedisSemaphore(RedisLock):
     name: ClassVar[str] = "redis-semaphore"
     tokens: ClassVar[bool] = False
     permits: ClassVar[int] = PERMITS
-    bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "fail-fast": 1.5}
+    bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "fail-fast": 1.5, "hand-over": 1.0}
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = as_semaphore(RedisLock.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = as_semaphore(RedisLock.hazards)
