@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 FIELDS: Final = ("user", "password", "ca", "cert", "key")
 """What environment variables may give, each as FENCEPOST_<BACKEND>_<FIELD>."""
-
 TLS: Final = "tls://"
 """The prefix of the first host of a cluster that speaks TLS."""
 

@@ -30,10 +30,8 @@ from infra.waiting import comes_true
 
 BY_HAND: Final = "by-hand"
 """Name of the environment that `up` makes unless another is named."""
-
 CLEAN_WITHIN: Final = 5.0
 """Seconds after a heal until no fault may show any more."""
-
 USUAL: Final = tuple(name for name, backend in BACKENDS.items() if not backend.user)
 """The backends that `up` boots when none is named: those that let everybody in."""
 

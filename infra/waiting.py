@@ -11,7 +11,6 @@ from typing import Final, Protocol
 
 POLL: Final = 0.05
 """Seconds between two checks of a condition that costs a request."""
-
 POLL_MEMORY: Final = 0.005
 """Seconds between two checks of a condition that costs nothing, such as a byte of shared memory."""
 

@@ -28,7 +28,6 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 
 CLIENTS: Final = "old-and-new-clients"
 """The column of `MIXED` if client libraries are upgraded: half of the workers of each lane have the old release."""
-
 WHENCE: Final[Mapping[str, str]] = {"rollback-half": "from half-way, ", "rollback-end": "from the end, "}
 """Column → from where the servers go back."""
 

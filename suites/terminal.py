@@ -41,10 +41,8 @@ from suites.trial.trial import column_in
 
 BEAT: Final = 20.0
 """Seconds without output after which a log gets a line; three times as many with -q."""
-
 JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 """Exit statuses of pytest for a run that came to its end."""
-
 NOT_CLOSED: Final = 4
 """Exit status where the run could not be closed: the same as where no environment could be made."""
 

@@ -19,7 +19,6 @@ from checkers.row_format import NONE, F, Outcome, Reason
 
 STEP: Final = 1_000
 """ns between two linearization points."""
-
 PAUSE: Final = 0.05
 """The share of the time between two points of a process in which the process is outside of any call."""
 

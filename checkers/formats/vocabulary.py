@@ -40,7 +40,6 @@ REASONS: Final = {reason.name.lower().replace("_", "-"): reason for reason in Re
 
 SHARED_WORDS: Final = frozenset({"read", "shared", "reader"})
 """Values of an acquire that make it a reader's."""
-
 MICRO: Final = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
 """Spelling of an operation within a transaction → its name here."""
 

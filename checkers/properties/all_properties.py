@@ -46,6 +46,5 @@ PROPERTIES: Final[Mapping[str, Property]] = {
 
 BOUNDED: Final = tuple(each.id for each in PROPERTIES.values() if each.bounded)
 """Properties that are judged by a bound of time alone, which the lock declares."""
-
 OF_THE_SERVICE: Final = frozenset(each.id for each in PROPERTIES.values() if each.of_the_service)
 """Properties that the service owes to every lock (`Property.of_the_service`)."""

@@ -18,13 +18,10 @@ from checkers.row_format import ACQUIRES, FINAL, INFINITY, NESTED, SHARED, F, Ou
 
 EXCLUSION: Final = frozenset({"server-exclusion", "permits"})
 """One of these is asked of every lock."""
-
 ON_LEASES: Final = frozenset({"clock", "wipe", "failover"})
 """Kinds of faults that affect what a server knows of a lease, so that a lease must be in force at that moment."""
-
 STORE: Final = "the store"
 """The name of the store in a hit: the one end of a link that is no server."""
-
 TEXT_SHOWN: Final = 80
 """How many characters of a recorded error text are repeated."""
 

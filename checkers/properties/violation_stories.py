@@ -22,7 +22,6 @@ QUEUES: Final = frozenset({"overtaken", "herd"})
 """Kinds of findings whose story says how long a client waited, and how often it was woken."""
 FAULTS_TOLD: Final = 3
 """How many faults one story tells of: the latest."""
-
 HARNESS: Final = "the harness"
 """The subject of sentences about the final reads of the store."""
 

@@ -12,7 +12,6 @@ class ServerRefused(Exception):
 
 NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)
 """What a question to a server may raise."""
-
 WRITES: Final = "fencepost-writes-"
 """The prefix of keys that are written beside the locks (`infra.background_writes`)."""
 

@@ -13,7 +13,6 @@ from infra.backends.answers import Health, ServerRefused
 
 PATIENCE: Final = 1.0
 """Seconds for the answer to a probe; a node that serves answers within milliseconds."""
-
 EXPLAINS_WITHIN: Final = 3.0
 """Seconds for a node to say why it does not let us in."""
 

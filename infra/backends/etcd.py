@@ -21,13 +21,10 @@ from infra.errors import Failed
 
 REPLACED_WITHIN: Final = 10.0
 """Seconds for both changes of a replacement; they take 20 ms."""
-
 CHANGED_WITHIN: Final = 3.0
 """Seconds for the answer to one change. A change that loses its leader is answered late or never."""
-
 MAINTAINED_WITHIN: Final = 20.0
 """Seconds for a compaction, or a defragmentation: neither answers while its disk stalls."""
-
 HANDED_OVER_WITHIN: Final = 20.0
 """Seconds for the answer to a change of leaders."""
 

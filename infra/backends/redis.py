@@ -21,16 +21,12 @@ if TYPE_CHECKING:
 PRIMARY: Final = "redis1"
 REPLICA: Final = "redis1-replica"
 """Follows the primary. Clients have no link to it; after a failover their link to the primary leads to it."""
-
 PATIENCE: Final = 3.0
 """Seconds for an answer about replication (measured: 1 ms)."""
-
 MAINTAINED_WITHIN: Final = 20.0
 """Seconds for a file to be written (measured: milliseconds)."""
-
 MORE_REPLICAS: Final = 100
 """More replicas than there are. A server that is told to require so many takes no writes."""
-
 _WANTS_REPLICAS: Final = "min_slaves_good_slaves"
 """The field of `INFO` that is there only if the server takes no writes without replicas."""
 _MARK: Final = "fencepost:failover"

@@ -24,16 +24,12 @@ from infra.errors import Failed
 
 LABEL: Final = "fencepost.clock"
 """Label of an image, and so of its containers: the path of the file that moves the clock."""
-
 TOLERANCE: Final = 0.25
 """Seconds by which two right clocks may seem to differ, besides the time that their answers took."""
-
 MOST: Final = 8
 """The most skews of one clock at the same time."""
-
 FAR: Final = 365 * 86400.0
 """Seconds: the furthest that a clock is moved. A year is in the range of everything that stores times."""
-
 FASTEST: Final = 100.0
 """The highest rate: the clock goes 100 minutes in a real minute."""
 

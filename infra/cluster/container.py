@@ -26,15 +26,12 @@ State = Literal["running", "paused", "stopped"]
 
 STOPS_WITHIN: Final = 10
 """Seconds for an orderly end, before it is killed."""
-
 VENDOR: Final = "org.opencontainers.image.vendor"
 """Label of images of others: https://specs.opencontainers.org/image-spec/annotations/"""
-
 _CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
 """The id of a container, in the names of control groups."""
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 """The ticks of a second; /proc counts CPU time in ticks."""
-
 DYING: Final = "is zombie"
 """The engine's error when it no longer waits for a killed process to end. The process may end all the same."""
 GOES_ON: Final = "not paused"

@@ -24,13 +24,10 @@ from infra.network.links import BY_HAND
 
 FAULT: Final = "fencepost.fault"
 """Label of a container that is a fault: what it does, in words."""
-
 TOOLS: Final = Image("tools", f"fencepost/tools:{base.SUITES[0]}", base.SUITES[0])
 """The image of these containers; it is built when a backend is booted."""
-
 STALL: Final = 3600.0
 """Seconds that a stalled disk takes for a synchronisation: more than any fault lasts. At the heal it ends."""
-
 BEGINS_WITHIN: Final = 20.0
 """Seconds within which a fault must be on (measured: 0.2-0.4)."""
 

@@ -19,10 +19,8 @@ from infra.waiting import POLL
 
 _STATES: Final[tuple[State, ...]] = ("stopped", "paused")
 """The states that may be wanted of a node, the stronger first."""
-
 _RIGHT: Final = Health("", ahead=0.0)
 """The health of a node whose clock tells the time of this machine."""
-
 READY_WITHIN: Final = 60.0
 """Seconds a cluster may take until all members serve; the slowest measures 4 on an idle machine."""
 

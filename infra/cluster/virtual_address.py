@@ -21,7 +21,6 @@ from infra.waiting import comes_true
 
 ANSWERS_WITHIN: Final = 30.0
 """Seconds until a server that was just started answers (measured: 0.3)."""
-
 COPIED_WITHIN: Final = 20.0
 """Seconds for the primary to become a copy of the replica (measured: 0.2)."""
 

@@ -20,10 +20,8 @@ from infra.errors import Failed, NotPossible
 
 SUITES = ("trixie", "bookworm")
 """Debian's stable suites that images are built on, the default first. The base of sid is made on demand."""
-
 REGISTRY_ANSWERS_WITHIN = 10.0
 """Seconds for a registry to name the image. We do not wait longer, since it may be out of reach."""
-
 PULL_WITHIN = 600.0
 """Seconds for the layers to arrive, once a registry has answered."""
 

@@ -26,10 +26,8 @@ FILE: Final = "infra/docker-compose.yml"
 """In the checkout a link to the file; in a package the file itself."""
 PUBLISHED: Final = "infra/published.yml"
 """Added where the bridges are out of reach; see `client.needs_published`."""
-
 NET: Final = "fencepost.net"
 """Label of Toxiproxy's container: the environment's subnet."""
-
 BOOTED: Final = "fencepost.booted"
 """Label of a node's container: the image that its backend was booted with, even if it runs another one now."""
 

@@ -25,16 +25,12 @@ ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
 _PACKAGE = "pip install 'fencepost[suite]'"
 """The command that installs the dependencies, where we are installed as a package."""
-
 PYTHONS = ((3, 11), (3, 13))
 """The first and the last minor version that we are tested on."""
-
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 """Commands that open pages for the project's own tests. The first has no window: tests take a third of the time."""
-
 BROWSER = (BROWSERS[0], "fonts-dejavu-core")
 """Debian's packages for the tests that look at pages: the browser, and a font."""
-
 BUILDERS = 2
 """Images built at a time: a build waits for the network and for the processor in turns."""
 

@@ -22,19 +22,14 @@ from infra.errors import Failed, NotPossible
 
 ENGINE_STARTS_WITHIN = 60.0
 """Seconds a daemon may take until it answers (a cold start measures 2)."""
-
 PID_FILES = {Path("/var/run/docker.pid"): "dockerd", Path("/var/run/docker/containerd/containerd.pid"): "containerd"}
 """Where the daemon and its helper write their process numbers -> what those processes are called."""
-
 DAEMON_LOG = Path("/var/log/fencepost-dockerd.log")
 """The log of a daemon that we started, on machines without systemd."""
-
 ROOM_NEEDED = 3.0
 """GB that all images and one build take."""
-
 COMPOSE_PACKAGES = ("docker-compose-v2", "docker-compose-plugin", "docker-compose")
 """Names of the compose plugin: Ubuntu's, Docker's own, Debian's (whose bookworm still has version 1)."""
-
 COMPOSE_SUITE = "trixie"
 """The oldest Debian suite with compose 2. Its package needs only libc 2.34 and runs on older suites."""
 

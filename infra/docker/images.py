@@ -28,7 +28,6 @@ TOXIPROXY: Final = "2.12.0"
 
 BUILT_WITHIN = 1800.0
 """Seconds for one build; the slowest, a server compiled from Go modules, took 620 on two busy cores."""
-
 PRUNED_WITHIN = 600.0
 """Seconds to remove what a build leaves behind; more than 60 were seen."""
 

@@ -27,13 +27,10 @@ OWNER: Final = "fencepost.owner"
 
 LEAKED: Final = "has active endpoints"
 """The engine's error for a network whose endpoints it has miscounted; only a restart of the engine removes that."""
-
 LEAKED_AFTER: Final = 2.0
 """Seconds for which the engine gives this error for networks without containers, until we leave them."""
-
 LEAKED_LONG: Final = 60.0
 """Seconds: if all that is left of an environment is a network that is older, it is leaked and not being removed."""
-
 REMOVED_WITHIN: Final = 120.0
 """Seconds until we give up (measured: 2, and 22 on a machine with ten times more work than it can do)."""
 

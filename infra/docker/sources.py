@@ -39,19 +39,14 @@ STANDS_FOR: Final[Mapping[str, str]] = {
 
 SERVERS: Final = [server for server in CARRIED if STANDS_FOR.get(server, server) in BACKENDS]
 """The servers whose version can be chosen; a server that stands for a backend comes after that backend."""
-
 SID: Final = "sid"
 """Debian's unstable release: what it carries changes from day to day."""
-
 REGISTRIES: Final = {"modules": "Go module proxy", "maven": "Maven"}
 """Registry -> its name for people. The recipe `SERVER-REGISTRY` builds a server from it."""
-
 WHERE: Final[Mapping[str, str]] = {suite: f"Debian {suite}" for suite in (*base.SUITES, SID)} | REGISTRIES
 """Source -> its name for people, in the order in which a version is looked for."""
-
 VERSION: Final = re.compile(r"\d+(\.\d+)*")
 """What a version looks like. Betas of servers are left out: users give an image of their own for them."""
-
 ASKED_EVERY: Final = 86400.0
 """Seconds for which an answer of a source is valid."""
 

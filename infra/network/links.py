@@ -37,7 +37,6 @@ __all__ = ["BY_HAND", "Cut", "Links"]
 
 BY_HAND: Final = "hand"
 """The key of changes that are made by hand; every fault has a key of its own."""
-
 _DRAIN: Final = 0.05
 """Seconds in which Toxiproxy forgets connections that were dead when their held bytes were released (measured: 1 ms).
 It does not report this, so we cannot wait for it."""

@@ -22,7 +22,6 @@ from infra.backends.backend import Backend
 
 GROUPS: Final = (1, 2, 3)
 """Client groups: `c1`, `c2`, `c3` as ends of a link."""
-
 GOD: Final = 0
 """The group of the judges: no fault touches its links. For machines that cannot reach a node's own address."""
 
@@ -40,10 +39,8 @@ _BESIDE: Final = {auxiliary.name: auxiliary for backend in BACKENDS.values() for
 
 FIRST_BYTES: Final = "10.77"
 """The first bytes of every address in an environment. The third byte is its subnet (`infra.docker.subnets`)."""
-
 TOXIPROXY_HOST: Final = 2
 """Last byte of Toxiproxy's address on the bridge of the clients."""
-
 DATA_HOST: Final = 18
 """Last byte of Toxiproxy's address on the bridge `data`."""
 

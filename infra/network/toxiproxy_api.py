@@ -20,7 +20,6 @@ from infra.network.toxics import Toxic
 
 TIMEOUT: Final = 5.0
 """Seconds for one request (measured: 2 ms)."""
-
 SLOWEST: Final = 25.0
 """Seconds to remove a toxic: Toxiproxy waits 5 s for each piece that it cannot deliver, and pieces are few."""
 

@@ -21,7 +21,6 @@ from infra.access import Access
 
 DATABASE: Final = "postgres"
 """The database of the locks: every server has it."""
-
 _LOST: Final = ("08", "57")
 """SQLSTATE classes that say nothing about the statement: connection exception, operator intervention."""
 

@@ -24,7 +24,6 @@ from infra.store.libpq import Unknown as Unknown
 
 MAX_ELEMENTS: Final = 4096
 """Longest list of a set: a set is rewritten as a whole, so without a limit a trial would take quadratic time."""
-
 INITIAL: Final = -1
 """The value of a key that was never written."""
 

@@ -37,16 +37,12 @@ from infra.waiting import comes_true
 
 GATEWAY: Final = 1
 """Last byte of this machine's own address on the bridge of the clients."""
-
 DESKTOP: Final = "host.docker.internal"
 """The name of this machine in a container, where the engine runs in a virtual machine."""
-
 SHOWS_WITHIN: Final = 10.0
 """Seconds after a hook ended until its effect must show: the node is silent, or answers again."""
-
 STARTS_WITHIN: Final = 60.0
 """Seconds after the hook `start` ended until the node must answer."""
-
 REACHED_WITHIN: Final = 3.0
 """Seconds for a node's first answer through a proxy."""
 

@@ -33,10 +33,8 @@ SIGNS: Final[Mapping[Decision, Verdict]] = {
 
 ALWAYS: Final = ("acquire p50", "acquire p99", "recovery", "longest gap", "grants")
 """Measures that the page shows for each backend even if they did not change."""
-
 ROWS: Final = 6
 """The most rows of a list that are shown unfolded."""
-
 PRINTED: Final = 4
 """The most long rows of a list that are printed."""
 

@@ -27,7 +27,6 @@ from results.text import cut, in_a_line
 
 BUSY: Final = 0.2
 """The share of their time for which the machine may stop the workers. On an idle machine it is 0.01 to 0.1."""
-
 _BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
 """Packages of the locks that are broken by design."""
 

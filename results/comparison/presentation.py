@@ -30,10 +30,8 @@ from results.text import count, typed
 
 FORMAT: Final = 1
 """The format of the JSON object."""
-
 _MOST: Final = 40
 """The most changes that are shown."""
-
 HEADS: Final = ("what became", "backend", "lock", "measure", "A", "B", "ratio, 95 %", "machine", "p", "trials")
 """The columns of the table of times and rates."""
 

@@ -41,7 +41,6 @@ _FAMILIES: Final = 2
 ALPHA: Final = 0.05
 """Bound of the chance of one false alarm among all times and rates of a comparison, in each direction, if all of them
 are exactly `RATIO` times worse. If nothing is worse, the chance is far smaller."""
-
 STORE: Final = "store"
 """The median access of the protected resource, which measures the machine."""
 
@@ -299,7 +298,6 @@ def _recovery(measures: Measures) -> float | None:
 
 _SHORTEST: Final = 0.3
 """Seconds; a rate over a shorter time is not used."""
-
 _LARGEST: Final = 1e12
 """The largest number that is believed, in its unit: 1e12 ms are thirty years."""
 

@@ -34,7 +34,6 @@ _UNPACKED: Final = 400_000
 _LOGGED: Final = 200_000  # bytes of a server's log that are in the page: the last
 _MOST_FAULTS: Final = 12
 """The most faults that are listed unfolded."""
-
 MEANINGS: Final[Mapping[str, str]] = WORDS["counters"]
 """Counter of the checkers → what it counts, in plain words."""
 

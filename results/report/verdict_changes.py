@@ -7,7 +7,6 @@ from checkers.claims import Verdict
 
 BLIND: Final = (Verdict.UNKNOWN, Verdict.NOT_STRESSED)
 """Words that say nothing about the lock."""
-
 ACCUSING: Final = (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN)
 """Failing words that accuse a lock, or our power to detect; the other failing words say that evidence is missing."""
 

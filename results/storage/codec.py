@@ -22,7 +22,6 @@ from results.text import in_a_line
 
 MOST_VIOLATIONS: Final = 100
 """The most violations that are stored of a judgement. Their whole number is stored as well."""
-
 _PAGE: Final = re.compile(r"trials/(?!\.\.?/)[^/\\\0]+/index\.html")
 """The path that `encoded` writes for a page. Any other path may lead out of the folder."""
 

@@ -31,7 +31,6 @@ SKEWED: Final = ("redis", "redlock", "postgres-lease")
 PAUSES: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 SKEWS: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.25)
 """Nominal ratios to the TTL; the curves show the measured ones."""
-
 STEPS: Final = 6
 """Faults in one trial."""
 

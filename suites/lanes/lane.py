@@ -44,7 +44,6 @@ WORKLOADS: Final[Mapping[str, type[Workload]]] = {
 STRUCK_ALONE: Final = frozenset(fault.workload for fault in FAULTS.values() if fault.workload)
 """Workloads whose lanes meet only the faults that are made for them. Every lock is tried in them, whatever lanes it
 declares, except locks that are broken by design."""
-
 LOCK_GONE: Final = ("freeze", "clock", "wipe", "failover")
 """Kinds of faults under which a client may believe that it holds what was granted to another."""
 

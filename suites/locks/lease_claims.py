@@ -31,7 +31,6 @@ SERVERS: Final = (
 
 BOUNDARIES: Final = tuple(f"at-every-request-{what}" for what in ("kill", "lose", "late", "reset", "pass", "cancel"))
 """Between two requests of a verb a client may die, lose its answer or its connection, give up, and so on."""
-
 STORE: Final = ("delayed-write", "store-reply-lost")
 """Faults on the protected store; the lock is not touched."""
 
@@ -43,7 +42,6 @@ RUNNING: Final = (
 
 FROZEN_INSIDE: Final = ("freeze-*", "late-write")
 """Faults under which a holder certainly does not run when its lease ends, and is still inside when it goes on."""
-
 FROZEN_BETWEEN: Final = ("at-every-request-freeze", "at-every-two-requests-freeze", "at-every-request-crash")
 """A client is frozen between requests of a verb until another holds or a server is back; inside only if it renews."""
 
@@ -54,7 +52,6 @@ LOSSES: Final = ("wipe-server", "promote-replica")
 HOLDER_RUNS: Final = (*LINKS, *SERVERS, *STORE, *RUNNING, *BOUNDARIES)
 SOUND: Final = (*HOLDER_RUNS, *FROZEN_INSIDE, *FROZEN_BETWEEN)
 """Faults under which clocks run and data stay: a lock service needs to withstand all of them."""
-
 CRASHES: Final = ("kill-holder", "kill-before-release", "kill-after-renewal", "freeze-successor")
 """Faults under which a holder dies, and its successor waits for its lease to end."""
 HANGS: Final = ("stall-holder", "long-call")
@@ -91,10 +88,8 @@ GUARDED_CLAIMS: Final = (
 
 CONSENSUS_CLAIMS: Final = tuple(replace(claim, under=("wipe-server",)) for claim in (*CLAIMS, *TOKEN_CLAIMS))
 """If members agree before they acknowledge, a member that comes back empty gets all data from the others."""
-
 FENCED_QUEUE_CLAIMS: Final = (*CLAIMS, *TOKEN_CLAIMS, *QUEUE_CLAIMS, *GUARDED_CLAIMS, *CONSENSUS_CLAIMS)
 """All claims of a queue with tokens, on members that agree, and of the data beside the queue."""
-
 WOKEN_ALL: Final = Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False)
 """The hazard of a queue in which one release may wake several waiters."""
 

@@ -17,7 +17,6 @@ _BETWEEN: Final = "at-every-request-"
 
 MIN_TTL: Final = 1.5
 """Seconds. There is no lease; a holder asks every third of this time whether its session lives."""
-
 SLOW: Final = ("slow-links", "slow-close", "throttle-links", "slice-links", "pause-server", "*-disk", "maintenance")
 """Faults under which answers come late."""
 
@@ -45,10 +44,8 @@ TERMINATED: Final = ("terminate-backends",)
 BOUNDS: Final = {"recovery": 3.0, "crash-release": 1.5, "honest-belief": 2.0, "fail-fast": 5.0, "hand-over": 1.0}
 """Seconds. The kernel closes a dead client's connection, and the session's own process at the server ends the session:
 that takes milliseconds, and half a second on an overloaded machine."""
-
 ASKS: Final = tuple(fault for fault in RUNNING if fault != "stall-renewal")
 """Faults under which a holder asks as often as always whether its session lives."""
-
 DETECTED: Final = (*STORE, *RUNNING)
 """Faults under which the server finds a deadlock within deadlock_timeout (1 s), and can tell one of the clients."""
 

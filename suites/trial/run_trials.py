@@ -35,11 +35,9 @@ from suites.worker.pool import ForkServer
 
 CONTROLS: Final = 3
 """Trials that a positive control may take to show its hazard, with seeds s, s+1, s+2; all are stored and counted."""
-
 DECIDING: Final = 5
 """Trials of each version that decide whether only one of them has a weakness. Five of five against one, or four against
 none, come by chance less often than once in forty (see `results.certificate.promise_losses`)."""
-
 MISSES: Final = 1
 """So many of these trials of the new version need not show what the first one broke."""
 

@@ -35,7 +35,6 @@ NICE: Final = 5
 If the kernel shares CPU time out by sessions (autogroup), all workers are one session beside those of the servers, and
 niceness counts only within it. That has the same effect, and leaves the workers their share beside other work.
 """
-
 ZONES: Final = ("UTC0", "<+0545>-5:45", "<-0330>3:30")
 """The time zones of workers, in turn, as for the client of PostgreSQL: what a lock keeps must not depend on them."""
 

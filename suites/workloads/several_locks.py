@@ -9,7 +9,6 @@ SOON: Final = 0.1
 """Seconds that a worker with backoff waits for its second lock."""
 MOST: Final = 6
 """How often the pause of that worker doubles at most."""
-
 TERM: Final = (1.1, 1.4)
 """How many TTLs a worker that churns holds its first lock, least and most."""
 STEPS: Final = 5
@@ -19,7 +18,6 @@ SOUGHT: Final = 10
 """One of those others is among the first so many locks, so that a worker soon asks for it again."""
 TRIED: Final = 0.3
 """Share of the locks behind those that are only tried: nobody else wants most of them, so a try is granted."""
-
 CALM: Final = (0, 1)
 """Indices of the locks of `Pairs` whose workers seldom meet."""
 RENEWED: Final = 5
