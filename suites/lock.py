@@ -4,8 +4,9 @@
     ├── Refused          it certainly did not happen (recorded as ``fail``)
     └── Indeterminate    it may have happened (recorded as ``info``): a timeout, a lost connection
 
-Anything else that an adapter raises is a bug in the adapter and aborts the trial. Clients never retry silently:
-a request whose answer is lost is Indeterminate at once.
+Any other error of a library counts as Indeterminate too. An error of Python's own, but for OSError and its kinds, is a
+mistake in the adapter and breaks the trial. Clients never retry silently: a request whose answer is lost is
+Indeterminate at once.
 """
 
 import inspect
@@ -42,6 +43,16 @@ class Refused(LockError):
 
 class Indeterminate(LockError):
     """The operation may have happened, may happen later, or never will."""
+
+
+def in_doubt(error: Exception) -> str:
+    """What an error says that leaves it unknown whether something happened. Raises it again if it is a mistake in code.
+
+    Libraries derive their errors from Exception, and from OSError, which covers TimeoutError and ConnectionError.
+    """
+    if type(error).__module__ == "builtins" and not isinstance(error, OSError):
+        raise error
+    return str(error) if isinstance(error, LockError) else f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +199,7 @@ class LockClient(Declarations, Protocol):
         """Raises Refused(NOT_OWNER) when the server says that the lock was no longer ours, or Indeterminate."""
 
     def close(self) -> None:
-        """Let go of the connection, in which a renewal may still be under way; never raises."""
+        """Let go of the connection, in which a renewal may still be under way. What it raises is noted."""
 
 
 @runtime_checkable

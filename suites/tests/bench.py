@@ -15,7 +15,7 @@ from checkers.history.history import read_recording
 from checkers.row_format import F, Gate, Outcome, Reason, Run, State
 from checkers.tests.build import there
 from infra.store.store import Read, Store, StoreError
-from suites.lock import Grant, LockError, Refused, now
+from suites.lock import Grant, Refused, now
 from suites.locks import registry
 from suites.worker import gates, recorder, store_client
 from suites.worker.critical_section import Section
@@ -74,7 +74,7 @@ class Rich(Fake):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[tuple[str, float]] = []
-        self.fails: dict[str, LockError | None] = {}
+        self.fails: dict[str, Exception | None] = {}
         self.refuses: set[int] = set()
         self.held: dict[str, Grant] = {}
         self.cells: dict[str, tuple[int, Sequence[int]]] = {}

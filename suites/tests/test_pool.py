@@ -347,7 +347,7 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str
     ("both", ["postgres-xact/set", "postgres-session/transfer-opposite"], "none", ["pgbouncer by 1", "postgres by 1"]),
     ("a lease is kept alive", ["postgres-lease/set", "zookeeper/set"], "none", []),
     ("whoever has to recover", ["zookeeper/set"], "kill-server", ["zk1 by 1", "zk2 by 1", "zk3 by 1"]),
-    ("nothing has to be done in time", ["setnx-no-ttl/set", "postgres-semaphore/work"], "none", []),
+    ("nothing has to be done in time", ["setnx-no-ttl/set"], "none", []),
 )
 def test_servers_are_watched_where_clients_see_nothing(lanes: list[str], fault: str, watched: list[str]) -> None:
     trial: Any = SimpleNamespace(lanes=[lane_named(f"{name}/unfenced") for name in lanes], faults=(fault,))

@@ -20,9 +20,14 @@ from suites.tests.bench import Fake, FakeSession, MakeWorker, Rich, a_worker, aw
 from suites.worker import lease_renewal, worker
 from suites.worker.critical_section import Section
 from suites.worker.process_spec import Process, Spec, group_of
+from suites.worker.recorder import read_errors
 from suites.worker.worker import BRIEF, SOON, Worker
 from suites.workloads.one_lock import STEPS_AS_READER, Share
 from suites.workloads.workload import Stopped
+
+
+class OfALibrary(Exception):
+    """An error that a client library has of its own."""
 
 
 @pytest.fixture
@@ -88,10 +93,11 @@ class TestWriting:
         ("held", Refused(Reason.HELD), Outcome.FAIL, Reason.HELD),
         ("unavailable", Refused(Reason.UNAVAILABLE), Outcome.FAIL, Reason.UNAVAILABLE),
         ("no answer", Indeterminate("lost"), Outcome.INFO, Reason.NONE),
+        ("a library's own error", OfALibrary("lost"), Outcome.INFO, Reason.NONE),
         ("timeout", None, Outcome.FAIL, Reason.TIMEOUT),
     )
     def test_no_access_follows_an_acquire_without_grant(
-        self, a_worker: MakeWorker, error: LockError | None, outcome: Outcome, reason: Reason
+        self, a_worker: MakeWorker, error: Exception | None, outcome: Outcome, reason: Reason
     ) -> None:
         worker = a_worker(WORKLOADS["register"])
         lock_of(worker).fails["a"] = error
@@ -117,6 +123,22 @@ class TestWriting:
             at_work.acquire(0, 1.0, flags)
         (row,) = rows(at_work)
         assert (row["f"], row["outcome"]) == (F.ACQUIRE, Outcome.PENDING)
+
+    @pytest.mark.parametrize("verb", ["acquire", "release"])
+    def test_an_error_of_pythons_own_is_a_mistake_and_breaks_the_worker(self, at_work: Worker, verb: str) -> None:
+        setattr(at_work.client, verb, bench.raising(TypeError("a mistake")))
+        with pytest.raises(TypeError, match="a mistake"):
+            at_work._round()
+
+    def test_what_libraries_raise_when_they_connect_or_close_is_noted(self, at_work: Worker) -> None:
+        assert at_work._connected(Mock(side_effect=[OfALibrary("down"), TimeoutError("slow"), 7])) == 7
+        at_work.client.close = bench.raising(OfALibrary("torn"))  # type: ignore[method-assign]
+        at_work._close_client()
+        assert read_errors(at_work.spec.recording) == [
+            "could not connect: OfALibrary: down",
+            "could not connect: TimeoutError: slow",
+            "could not close: OfALibrary: torn",
+        ]
 
     def test_a_second_grant_with_the_same_owner_gets_a_new_owner_in_the_history(self, at_work: Worker) -> None:
         release = Mock()

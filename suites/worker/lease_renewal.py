@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checkers import row_format
 from checkers.row_format import F, Gate, Reason
-from suites.lock import Believes, Grant, Indeterminate, LockClient, Refused, Session, now
+from suites.lock import Believes, Grant, Indeterminate, LockClient, Refused, Session, in_doubt, now
 from suites.worker.gates import Died, Gates
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
@@ -309,8 +309,8 @@ def completed(
     except Refused as refusal:
         recorder.fail(row, refusal.reason, str(refusal))
         return refusal.reason
-    except Indeterminate as unknown:
-        recorder.info(row, str(unknown))
+    except Exception as error:  # noqa: BLE001 - libraries have errors of their own
+        recorder.info(row, in_doubt(error))
         process.crashed()
         return None
     finally:

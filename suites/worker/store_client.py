@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar, cast
 
 from checkers.row_format import Reason
 from infra.store.store import Mode, Read, Store, StoreError, Unavailable, Unknown
-from suites.lock import Grant, Guards, Indeterminate, LockClient, Refused
+from suites.lock import Grant, Guards, Indeterminate, LockClient, Refused, in_doubt
 from suites.worker.process_spec import GUARDED, Spec
 
 T = TypeVar("T")
@@ -83,5 +83,5 @@ def _answer(request: Callable[[], T]) -> T | None:
         if refusal.reason in (Reason.NOT_OWNER, Reason.STALE_TOKEN):
             return None
         raise Unavailable(str(refusal)) from refusal
-    except Indeterminate as unknown:
-        raise Unknown(str(unknown)) from unknown
+    except Exception as error:
+        raise Unknown(in_doubt(error)) from error

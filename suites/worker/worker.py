@@ -24,13 +24,12 @@ from suites.lock import (
     Cancels,
     Downgrades,
     Grant,
-    Indeterminate,
     LockClient,
-    LockError,
     Refused,
     Session,
     Shares,
     Wakes,
+    in_doubt,
     new_owner,
     opened,
 )
@@ -194,8 +193,8 @@ class Worker:
             else:
                 self._unanswered()
             return None
-        except Indeterminate as unknown:
-            self.recorder.info(row, str(unknown))
+        except Exception as error:  # noqa: BLE001 - libraries have errors of their own
+            self.recorder.info(row, in_doubt(error))
             self.process.crashed()
             if not self._cancelled:  # a worker that gave up goes on at once, perhaps before the answer
                 self._unanswered()
@@ -343,17 +342,20 @@ class Worker:
         """Close the client. The end of its session may free a lock, so it is recorded."""
         session = self.client.session if isinstance(self.client, Session) else 0
         row = self.recorder.invoke(F.SESSION_CLOSE, self.process.number, session=session) if session else None
-        self.client.close()
+        try:
+            self.client.close()
+        except Exception as error:  # noqa: BLE001 - libraries have errors of their own
+            self.recorder.note(f"could not close: {in_doubt(error)}")
         if row is not None:
-            self.recorder.info(row, "not told")  # whether it succeeded: close never raises
+            self.recorder.info(row, "not told")  # whether the service ended the session
 
     def _connected(self, connect: Callable[[], T]) -> T:
         """Try until it succeeds: all workers connect at once, and the harness limits the time."""
         while True:
             try:
                 return connect()
-            except LockError as error:
-                self.recorder.note(f"could not connect: {error}")
+            except Exception as error:  # noqa: BLE001 - libraries have errors of their own
+                self.recorder.note(f"could not connect: {in_doubt(error)}")
                 time.sleep(_AGAIN)
 
 
