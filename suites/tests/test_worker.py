@@ -132,11 +132,14 @@ class TestWriting:
 
     def test_what_libraries_raise_when_they_connect_or_close_is_noted(self, at_work: Worker) -> None:
         assert at_work._connected(Mock(side_effect=[OfALibrary("down"), TimeoutError("slow"), 7])) == 7
+        with patch.object(worker, "_CONNECTS_WITHIN", -1.0), pytest.raises(OfALibrary, match="for good"):
+            at_work._connected(Mock(side_effect=OfALibrary("for good")))
         at_work.client.close = bench.raising(OfALibrary("torn"))  # type: ignore[method-assign]
         at_work._close_client()
         assert read_errors(at_work.spec.recording) == [
             "could not connect: OfALibrary: down",
             "could not connect: TimeoutError: slow",
+            "could not connect: OfALibrary: for good",
             "could not close: OfALibrary: torn",
         ]
 

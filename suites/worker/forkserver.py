@@ -117,11 +117,20 @@ def _be_a_worker(spec: Spec, server: int) -> None:
         status = 0
     except BaseException as error:  # noqa: BLE001 - told in full, and the trial breaks with it
         with errors_path(spec.recording).open("a") as file:
-            report = spec.access.masked(f"{in_a_line(error, spec.lock)}\n{traceback.format_exc()}")
+            report = spec.access.masked(f"{in_a_line(error, spec.lock)}\n{_trace(error)}")
             file.write(report.replace("\\", "\\\\").replace("\n", "\\n") + "\n")
         map_page(spec.recording)[row_format.STATE] = row_format.State.BROKEN
     finally:
         os._exit(status)
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback from the adapter on: what called it is the same each time. In full if the error is our own."""
+    here, first = Path(__file__).parent, error.__traceback__
+    ours = (f"{here}/", f"{here.parent / 'lock.py'}")
+    while first is not None and first.tb_frame.f_code.co_filename.startswith(ours):
+        first = first.tb_next
+    return "".join(traceback.format_exception(error.with_traceback(first or error.__traceback__)))
 
 
 def _worker(spec: Spec) -> Worker:

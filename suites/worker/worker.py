@@ -25,6 +25,7 @@ from suites.lock import (
     Downgrades,
     Grant,
     LockClient,
+    LockError,
     Refused,
     Session,
     Shares,
@@ -51,6 +52,8 @@ _AGAIN: Final = 0.1
 _LONGEST: Final = 0.8
 """Seconds; `_AGAIN` doubles up to this, or to a step of work if that is longer, while no attempt is answered. Otherwise
 workers whose requests time out on a busy machine would keep it busy with new connections until the trial ends."""
+_CONNECTS_WITHIN: Final = 10.0
+"""Seconds. After that, an error of a library's own when it connects breaks the trial: it will not go away."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
 _APART: Final = 0.5
@@ -351,11 +354,14 @@ class Worker:
 
     def _connected(self, connect: Callable[[], T]) -> T:
         """Try until it succeeds: all workers connect at once, and the harness limits the time."""
+        began = time.monotonic()
         while True:
             try:
                 return connect()
-            except Exception as error:  # noqa: BLE001 - libraries have errors of their own
+            except Exception as error:
                 self.recorder.note(f"could not connect: {in_doubt(error)}")
+                if not isinstance(error, LockError) and time.monotonic() - began > _CONNECTS_WITHIN:
+                    raise
                 time.sleep(_AGAIN)
 
 
