@@ -40,11 +40,12 @@ def show(results: Path, run: str, of: str | None) -> int:
     shown = find.find(run, results)
     contents = shown.read()
     if of is None:
-        if certified := summary.certificate_of(shown.path):
+        certified = summary.certificate_of(shown.path)
+        if certified:
             printer = Printer(Output())
             printer.line(certified)
             printer.gap()
-        matrix.render(contents.cells, Output(), contents.problems)
+        matrix.render(contents.cells, Output(), contents.problems, decides=not certified)
         for page in (shown.path / files.CERTIFICATE_PAGE, shown.path / "index.html"):
             if page.is_file():
                 say(str(typed(page)))

@@ -40,14 +40,19 @@ _LONGEST: Final = 400
 
 
 def brief(
-    cells: Iterable[Cell], console: Console, problems: Sequence[str] = (), again: Callable[[Cell], str] = lambda _: ""
+    cells: Iterable[Cell],
+    console: Console,
+    problems: Sequence[str] = (),
+    again: Callable[[Cell], str] = lambda _: "",
+    *,
+    decides: bool = True,
 ) -> None:
     """Print a run's result in some twenty lines: the sentence, the counts, the first failures with their pages and
-    the commands `again`, and the matrix if it is small, else a line for each backend.
+    the commands `again`, and the matrix if it is small, else a line for each backend. decides: see `render`.
     """
     cells = list(cells)
     printer = Printer(console)
-    _verdict(cells, problems, printer)
+    _verdict(cells, problems, printer, decides=decides)
     printer.line(", ".join(f"{number:,} {word}" for word, number in grid.counts(cells)), "dim", hanging=2)
     failing = grid.failures(cells)
     for case in failing[:_FIRST]:
@@ -76,17 +81,23 @@ def brief(
         printer.line(f"{backend} {names.get(backend, '')}".strip() + f": {came_to}", hanging=2)
 
 
-def _verdict(cells: Sequence[Cell], problems: Sequence[str], printer: Printer) -> None:
-    sentence = sentences.run_sentence(cells, len(problems))
-    printer.line(sentence, "bold green" if sentence.startswith(sentences.PASSED) else "bold red")
+def _verdict(cells: Sequence[Cell], problems: Sequence[str], printer: Printer, *, decides: bool) -> None:
+    word, _, came_to = sentences.run_sentence(cells, len(problems)).partition(": ")
+    if decides:
+        printer.line(f"{word}: {came_to}", "bold green" if word == sentences.PASSED else "bold red")
+    else:
+        printer.line(f"in all trials, of both versions: {came_to}")
 
 
-def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()) -> None:
-    """Print what a run came to, the matrix, the meaning of its words, the failures and the weaknesses."""
+def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = (), *, decides: bool = True) -> None:
+    """Print what a run came to, the matrix, the meaning of its words, the failures and the weaknesses.
+
+    decides: whether that is the result of the run, which else is a certificate's decision.
+    """
     cells = list(cells)
     printer = Printer(console)
     made = grid.grid(cells)
-    _verdict(cells, problems, printer)
+    _verdict(cells, problems, printer, decides=decides)
     if made.locks:
         printer.gap()
         _squares(made, {cell.lock: cell.backend for cell in cells}, printer)
