@@ -1,6 +1,7 @@
 """Words for people: recorded strings made plain or cut, numbers of things, lists of names, command lines, times."""
 
 import math
+import shlex
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +33,18 @@ def typed(path: Path) -> Path:
         return path.resolve().relative_to(Path.cwd())
     except ValueError:
         return path
+
+
+def command_line(module: str, *arguments: str) -> str:
+    """What a person types to run `python -m MODULE`: with the checkout's interpreter, else as a command of `fencepost`.
+
+    An installed package gives pytest options of its own before the folder of the suite; `fencepost certify` adds them.
+    """
+    if (Path(__file__).parents[1] / "pyproject.toml").is_file():
+        return shlex.join([".venv/bin/python", "-m", module, *arguments])
+    folder = next((place for place, word in enumerate(arguments) if Path(word).name == "suites"), -1)
+    begins, place = {"pytest": ("certify", folder + 1), "checkers": ("check", 0)}.get(module, (module, 0))
+    return shlex.join(["fencepost", begins, *arguments[place:]])
 
 
 def count(number: int, what: str, several: str = "") -> str:

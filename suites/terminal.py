@@ -6,7 +6,6 @@ writes events about its trials to the run folder (`results.terminal.event_journa
 
 import io
 import os
-import shlex
 import time
 from collections.abc import Generator, Iterable, Mapping
 from datetime import UTC, datetime
@@ -32,7 +31,7 @@ from results.terminal import matrix
 from results.terminal.event_journal import Event
 from results.terminal.progress import Level, Progress
 from results.terminal.screen import Screen, Watch
-from results.text import plain, typed
+from results.text import command_line, plain, typed
 from suites.selection.parse_options import load
 from suites.selection.selection import Case, Selection
 from suites.selection.upgrade_stages import ONLY
@@ -114,7 +113,7 @@ class Terminal:
     def _close(self, about: Mapping[str, Any]) -> None:
         """about: exit status and times, stored with the run."""
         page = self._run.close(about, lambda line: self._reporter.write_line(plain(line)))
-        self._reporter.write_line(f"all verdicts: .venv/bin/python -m results show {plain(self._run.path.name)}")
+        self._reporter.write_line(f"all verdicts: {plain(command_line('results', 'show', self._run.path.name))}")
         self._reporter.write_line(f"report: {plain(str(typed(page)))}")
 
     def _close_certified(self, about: Mapping[str, Any]) -> int:
@@ -211,7 +210,7 @@ def verdict_of(answer: CaseAnswer, run: Path) -> list[tuple[str, str]]:
 
 def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     """The command that repeats the trial of a cell, with its lock alone."""
-    words = [".venv/bin/python", "-m", "pytest", "suites/", "--lock", cell.lock]
+    words = ["suites/", "--lock", cell.lock]
     option = config.option
     if cell.fault in selection.plans:
         words += [word for file in option.plan for word in ("--plan", file)]
@@ -229,7 +228,7 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     words += [word for python in filter(None, pythons) for word in ("--python", python)]
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
-    return shlex.join(words)
+    return command_line("pytest", *words)
 
 
 def _has(report: Any, name: str) -> bool:

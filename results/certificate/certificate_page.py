@@ -22,7 +22,7 @@ from results.record import grouped, words
 from results.report.grid import tally
 from results.stages import ALONE, BASELINE, CLIENTS, COLUMNS, TITLES, TOGETHER
 from results.storage import files
-from results.text import typed
+from results.text import command_line, typed
 
 SIGNS: Final[Mapping[Decision, Verdict]] = {
     Decision.REGRESSION: Verdict.VIOLATED,
@@ -86,14 +86,14 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         columns=list(dict.fromkeys(plan["column"] for plan in plans)),
         seeds=list(dict.fromkeys(plan["seed"] for plan in plans)),
         again=_again(stored["asked"].get("command")),
-        check=shlex.join([".venv/bin/python", "-m", "results", "verify", str(typed(root / files.CERTIFICATE))]),
+        check=command_line("results", "verify", str(typed(root / files.CERTIFICATE))),
     )
 
 
 def _again(command: object) -> str:
     """The command line that repeats the run; empty if none was stored."""
     typed_in = words(command)
-    return shlex.join([".venv/bin/python", "-m", *typed_in] if typed_in[:1] == ["pytest"] else typed_in)
+    return command_line(*typed_in) if typed_in[:1] == ["pytest"] else shlex.join(typed_in)
 
 
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:

@@ -1,7 +1,6 @@
 """`python -m results list`, `show`, `load` and `open`: stored runs in the terminal or in the browser."""
 
 import json
-import shlex
 import webbrowser
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from results.storage.files import RUNS, BadFile
 from results.storage.run_folder import CLOSED, INTERRUPTED, RunFolder
 from results.terminal import matrix
 from results.terminal.output import Output, Printer, say
-from results.text import plain, typed
+from results.text import command_line, plain, typed
 
 _ASKED: Final = ("seed", "profile", "shard", "versions")
 """Keys of what was asked for that `list --json` has."""
@@ -155,6 +154,5 @@ def _tell(cells: Iterable[Cell]) -> None:
                 printer.line(line, indent=6)
         if page is not None:
             printer.whole(f"{typed(page)}", indent=2)
-            histories = shlex.quote(str(typed(page.parent)))
-            printer.whole(f"again: .venv/bin/python -m checkers {histories}", indent=2)
+            printer.whole(f"again: {command_line('checkers', str(typed(page.parent)))}", indent=2)
         printer.gap()

@@ -20,7 +20,7 @@ from results.record import LaneRecord, TrialRecord, mapping, words
 from results.report import sentences
 from results.report.descriptions import WORDS
 from results.report.grid import tally
-from results.text import duration, seconds
+from results.text import command_line, duration, seconds
 
 _FILTERED: Final = 6
 """The number of lanes from which on the page has a filter."""
@@ -222,7 +222,7 @@ def again(record: TrialRecord, folder: Path) -> str:
     about = record.about
     names = dict.fromkeys(name for lane in record.lanes for name in lane.history.facts.fault_names) or {"none": None}
     column = str(about.get("column") or "+".join(names))
-    words = [".venv/bin/python", "-m", "pytest", "suites/"]
+    words = ["suites/"]
     locks = mapping(about.get("locks"))
     if about.get("profile"):
         # The profile chose the lanes. A lock that is asked for by name would be tried in all its lanes.
@@ -239,7 +239,7 @@ def again(record: TrialRecord, folder: Path) -> str:
     words += ["--python", str(about["interpreter"])] if about.get("interpreter") else []
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]
-    return shlex.join(words)
+    return command_line("pytest", *words)
 
 
 def load_words(load: Mapping[str, Any]) -> list[str]:
@@ -256,7 +256,7 @@ def load_words(load: Mapping[str, Any]) -> list[str]:
 def recheck(folder: Path, file: str) -> str:
     """The command that judges a stored history again. file: `*.arrow` for all of the trial."""
     path = f"{shlex.quote(str(folder))}/*.arrow" if file == "*.arrow" else shlex.quote(str(folder / file))
-    return f".venv/bin/python -m checkers {path}"
+    return f"{command_line('checkers')} {path}"
 
 
 def rest(about: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 `run.json` has the arguments of the run; `suites` knows their meaning and what is still to be done.
 """
 
-import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +17,7 @@ from results.storage.run_folder import RunFolder, is_running, take_over
 from results.terminal import event_journal
 from results.terminal.event_journal import Tail
 from results.terminal.progress import unfinished
-from results.text import typed
+from results.text import command_line, typed
 
 Folder = TypeVar("Folder", bound=RunFolder)
 
@@ -49,8 +48,7 @@ def why_not(run: RunFolder) -> str:
 
 def command(run: RunFolder) -> str:
     """The shell command that resumes a run. Raises BadFile."""
-    given = [*arguments(run), "--resume", str(typed(run.path))]
-    return shlex.join([".venv/bin/python", "-m", "pytest", *given])
+    return command_line("pytest", *arguments(run), "--resume", str(typed(run.path)))
 
 
 def arguments(run: RunFolder) -> list[str]:
