@@ -4,9 +4,8 @@
     ├── Refused          it certainly did not happen (recorded as ``fail``)
     └── Indeterminate    it may have happened (recorded as ``info``): a timeout, a lost connection
 
-Any other error of a library counts as Indeterminate too. An error of Python's own, but for OSError and its kinds, is a
-mistake in the adapter and breaks the trial. Clients never retry silently: a request whose answer is lost is
-Indeterminate at once.
+Any other error of a library counts as Indeterminate too (`in_doubt`); a TypeError, or another mistake in the adapter,
+breaks the trial. Clients never retry silently: a request whose answer is lost is Indeterminate at once.
 """
 
 import inspect
@@ -48,11 +47,14 @@ class Indeterminate(LockError):
 def in_doubt(error: Exception) -> str:
     """What an error says that leaves it unknown whether something happened. Raises it again if it is a mistake in code.
 
-    Libraries derive their errors from Exception, and from OSError, which covers TimeoutError and ConnectionError.
+    Libraries have errors of their own, and raise OSError and its kinds (TimeoutError, ConnectionError), RuntimeError,
+    EOFError, and Exception itself. Any other error of Python's own is a mistake.
     """
-    if type(error).__module__ == "builtins" and not isinstance(error, OSError):
+    unknown = isinstance(error, OSError) or type(error) in (RuntimeError, EOFError, Exception)
+    if isinstance(error, _MISTAKES) or (type(error).__module__ == "builtins" and not unknown):
         raise error
-    return str(error) if isinstance(error, LockError) else f"{type(error).__name__}: {error}"
+    name, text = type(error).__name__, " ".join(str(error).split())
+    return text if isinstance(error, LockError) else f"{name}: {text}".removesuffix(": ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Grant:
 
 
 _BOUNDS: Final = {"recovery": 10.0, "crash-release": 2.0, "honest-belief": 0.5, "fail-fast": 2.0, "hand-over": 2.0}
+_MISTAKES: Final = (TypeError, AttributeError, NameError, AssertionError, ImportError)
+"""These are mistakes in code even where they are of a library's own kind."""
 LEASES: Final = ("grant", "touch", "session", "quorum", "none")
 
 
@@ -183,7 +187,7 @@ class LockClient(Declarations, Protocol):
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
         """Connect. endpoints: ``host:port`` of every node, the one to prefer first. ttl: seconds.
 
-        Raises Refused(UNAVAILABLE) when nothing answers.
+        May raise any error of the library's; then it is called again, for half a minute.
         """
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -199,7 +203,7 @@ class LockClient(Declarations, Protocol):
         """Raises Refused(NOT_OWNER) when the server says that the lock was no longer ours, or Indeterminate."""
 
     def close(self) -> None:
-        """Let go of the connection, in which a renewal may still be under way. What it raises is noted."""
+        """Let go of the connection, in which a renewal may still be under way. A library's error is noted."""
 
 
 @runtime_checkable

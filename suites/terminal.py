@@ -141,16 +141,15 @@ class Terminal:
                 terminalreporter.write_line(f"broken off: {doing}")
         if self._verbosity < -1:
             return
-        decides = self._selection.stages is ONLY
-        terminalreporter.section("result" if decides else "trials")
+        terminalreporter.section("result" if self._selection.stages is ONLY else "trials")
         contents = self._contents
         file, colour = cast(IO[str], self._screen), terminalreporter._tw.hasmarkup
         console = Console(file=file, width=self._screen.width, force_terminal=colour, no_color=not colour)
         if self._verbosity > 0:
-            matrix.render(contents.cells, console, contents.problems, decides=decides)
+            matrix.render(contents.cells, console, contents.problems)
         else:
             command = partial(again, selection=self._selection, config=self._config)
-            matrix.brief(contents.cells, console, contents.problems, command, decides=decides)
+            matrix.brief(contents.cells, console, contents.problems, command)
 
     @cached_property
     def _contents(self) -> RunContents:

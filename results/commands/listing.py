@@ -39,12 +39,11 @@ def show(results: Path, run: str, of: str | None) -> int:
     shown = find.find(run, results)
     contents = shown.read()
     if of is None:
-        certified = summary.certificate_of(shown.path)
-        if certified:
+        if certified := summary.certificate_of(shown.path):
             printer = Printer(Output())
             printer.line(certified)
             printer.gap()
-        matrix.render(contents.cells, Output(), contents.problems, decides=not certified)
+        matrix.render(contents.cells, Output(), contents.problems)
         for page in (shown.path / files.CERTIFICATE_PAGE, shown.path / "index.html"):
             if page.is_file():
                 say(str(typed(page)))

@@ -23,7 +23,7 @@ from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, versions, words
 from results.report import grid, sentences
 from results.report.descriptions import GROUPS, Descriptions, explained, fault_name, meaning, property_text
-from results.text import count, few, moment, plain, plain_lines, span
+from results.text import command_line, count, few, moment, plain, plain_lines, span
 
 _MOST_FAILURES: Final = 100
 """The most failures that are shown with their stories. The matrix has all of them."""
@@ -87,7 +87,7 @@ def render(
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
-        command=shlex.join(words(about.get("command"))),
+        command=command_line(*typed) if (typed := words(about.get("command")))[:1] == ["pytest"] else shlex.join(typed),
         about=[
             (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
             for name, value in about.items()

@@ -44,15 +44,13 @@ def brief(
     console: Console,
     problems: Sequence[str] = (),
     again: Callable[[Cell], str] = lambda _: "",
-    *,
-    decides: bool = True,
 ) -> None:
     """Print a run's result in some twenty lines: the sentence, the counts, the first failures with their pages and
-    the commands `again`, and the matrix if it is small, else a line for each backend. decides: see `render`.
+    the commands `again`, and the matrix if it is small, else a line for each backend.
     """
     cells = list(cells)
     printer = Printer(console)
-    _verdict(cells, problems, printer, decides=decides)
+    _verdict(cells, problems, printer)
     printer.line(", ".join(f"{number:,} {word}" for word, number in grid.counts(cells)), "dim", hanging=2)
     failing = grid.failures(cells)
     for case in failing[:_FIRST]:
@@ -77,27 +75,29 @@ def brief(
     names = versions(cells)
     for backend, mine in sorted(grouped(cells, lambda cell: cell.backend).items()):
         applies = any(cell.word is not Verdict.NOT_APPLICABLE for cell in mine)
-        came_to = sentences.run_sentence(mine) if applies else "nothing of this run applies to it"
+        came_to = _came_to(mine) if applies else "nothing of this run applies to it"
         printer.line(f"{backend} {names.get(backend, '')}".strip() + f": {came_to}", hanging=2)
 
 
-def _verdict(cells: Sequence[Cell], problems: Sequence[str], printer: Printer, *, decides: bool) -> None:
-    word, _, came_to = sentences.run_sentence(cells, len(problems)).partition(": ")
-    if decides:
-        printer.line(f"{word}: {came_to}", "bold green" if word == sentences.PASSED else "bold red")
-    else:
-        printer.line(f"in all trials, of both versions: {came_to}")
+def _came_to(cells: Sequence[Cell], left_out: int = 0) -> str:
+    """`run_sentence`, but without PASSED or FAILED if versions are compared: then the certificate decides."""
+    sentence = sentences.run_sentence(cells, left_out)
+    compares = any(cell.stage for cell in cells)
+    return "in all trials, of every version: " + sentence.partition(": ")[2] if compares else sentence
 
 
-def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = (), *, decides: bool = True) -> None:
-    """Print what a run came to, the matrix, the meaning of its words, the failures and the weaknesses.
+def _verdict(cells: Sequence[Cell], problems: Sequence[str], printer: Printer) -> None:
+    sentence = _came_to(cells, len(problems))
+    colours = {sentences.PASSED: "bold green", sentences.FAILED: "bold red", sentences.NOT_CLEAN: "bold red"}
+    printer.line(sentence, colours.get(sentence.partition(":")[0], "bold"))
 
-    decides: whether that is the result of the run, which else is a certificate's decision.
-    """
+
+def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()) -> None:
+    """Print what a run came to, the matrix, the meaning of its words, the failures and the weaknesses."""
     cells = list(cells)
     printer = Printer(console)
     made = grid.grid(cells)
-    _verdict(cells, problems, printer, decides=decides)
+    _verdict(cells, problems, printer)
     if made.locks:
         printer.gap()
         _squares(made, {cell.lock: cell.backend for cell in cells}, printer)

@@ -237,7 +237,7 @@ def test_pages_and_commands_begin_with_the_certificate(tmp_path: Path, results: 
     for words in (["list"], ["show", run.path.name], ["digest", run.path.name]):
         status, out, _ = results("--results", tmp_path, *words)
         assert (status, "REGRESSION: redis lost " in unescape(out.partition("\n")[0])) == (0, True)
-        assert ("in all trials, of both versions: " in out) == (words[0] == "show")
+        assert ("in all trials, of every version: " in out) == (words[0] == "show")
 
 
 @pytest.mark.parametrize(

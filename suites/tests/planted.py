@@ -104,7 +104,7 @@ class Breaks(RedisLock):
     """Raises what an adapter may not raise."""
 
     def release(self, grant: Grant) -> None:
-        raise RuntimeError("planted")
+        raise TypeError("planted")
 
 
 class OneOwner(RedisLock):

@@ -18,7 +18,7 @@ from infra.environment import Environment
 from infra.faults.runner import Record
 from infra.store import store
 from suites.lanes.lane import Lane
-from suites.lock import Guards, LockError
+from suites.lock import Guards, in_doubt
 from suites.trial.timeouts import acquire_timeout
 from suites.trial.trial import Trial
 from suites.worker import gates
@@ -185,9 +185,10 @@ def _answered(what: str, read: Callable[[], T]) -> T:
     while True:
         try:
             return read()
-        except (LockError, store.StoreError) as error:
+        except Exception as error:
+            text = in_doubt(error)
             if time.monotonic() > deadline:
-                raise TrialBroke(f"after the trial: {what} cannot be read ({error})") from error
+                raise TrialBroke(f"after the trial: {what} cannot be read ({text})") from error
             time.sleep(_AGAIN)
 
 

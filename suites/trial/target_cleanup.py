@@ -17,7 +17,7 @@ from infra.environment import Environment
 from infra.errors import Failed, Trouble
 from infra.network.topology import GROUPS
 from infra.waiting import comes_true
-from suites.lock import LockClient, LockError, Refused, Sweeps, opened
+from suites.lock import LockClient, LockError, Refused, Sweeps, in_doubt, opened
 
 ADMITTED_WITHIN: Final = 5.0
 """Seconds for the first success; a single request may fail, but a denial is final."""
@@ -71,8 +71,8 @@ def sweep(environment: Environment, backend: str, traces: Traces, say: Callable[
     for lock, names in traces:
         try:
             _sweep(environment, backend, lock, names)
-        except LockError as error:
-            reason = environment.access(backend).masked(str(error))
+        except Exception as error:  # noqa: BLE001 - libraries have errors of their own
+            reason = environment.access(backend).masked(in_doubt(error))
             say(f"  {lock.name}: left behind on {backend}: {', '.join(names)} ({reason})")
 
 

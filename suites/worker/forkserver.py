@@ -126,10 +126,13 @@ def _be_a_worker(spec: Spec, server: int) -> None:
 
 def _trace(error: BaseException) -> str:
     """The traceback from the adapter on: what called it is the same each time. In full if the error is our own."""
-    here, first = Path(__file__).parent, error.__traceback__
-    ours = (f"{here}/", f"{here.parent / 'lock.py'}")
-    while first is not None and first.tb_frame.f_code.co_filename.startswith(ours):
-        first = first.tb_next
+    here, place = Path(__file__).parent, error.__traceback__
+    ours = (f"{here}/", f"{here.parent / 'lock.py'}", f"{here.parent / 'locks' / 'grants.py'}")
+    first = place
+    while place is not None:
+        if place.tb_frame.f_code.co_filename.startswith(ours):
+            first = place.tb_next
+        place = place.tb_next
     return "".join(traceback.format_exception(error.with_traceback(first or error.__traceback__)))
 
 

@@ -52,8 +52,8 @@ _AGAIN: Final = 0.1
 _LONGEST: Final = 0.8
 """Seconds; `_AGAIN` doubles up to this, or to a step of work if that is longer, while no attempt is answered. Otherwise
 workers whose requests time out on a busy machine would keep it busy with new connections until the trial ends."""
-_CONNECTS_WITHIN: Final = 10.0
-"""Seconds. After that, an error of a library's own when it connects breaks the trial: it will not go away."""
+_CONNECTS_WITHIN: Final = 30.0
+"""Seconds. After that, a library's error when a first worker connects breaks the trial: no fault is on, so it stays."""
 _WAIT: Final = 0.02
 """Seconds between looks at the control page before the start."""
 _APART: Final = 0.5
@@ -360,7 +360,8 @@ class Worker:
                 return connect()
             except Exception as error:
                 self.recorder.note(f"could not connect: {in_doubt(error)}")
-                if not isinstance(error, LockError) and time.monotonic() - began > _CONNECTS_WITHIN:
+                late = time.monotonic() - began > _CONNECTS_WITHIN
+                if late and self.spec.generation == 0 and not isinstance(error, LockError):
                     raise
                 time.sleep(_AGAIN)
 

@@ -196,7 +196,7 @@ def test_a_trial_of_a_buggy_lock_waits_only_for_its_known_bug(environment: OwnEn
 def test_a_worker_that_breaks_ends_the_trial_and_leaves_nothing_running(environment: OwnEnvironment) -> None:
     (lane,) = lanes_in("Breaks", (SET,))
     with closing(ForkServer(["suites.tests.planted:Unchanged"])) as server:
-        with pytest.raises(WorkerBroke, match=r"worker \d of .*Breaks(?s:.)*RuntimeError: planted"):
+        with pytest.raises(WorkerBroke, match=r"worker \d of .*Breaks(?s:.)*TypeError: planted"):
             tried(Trial("redis", "freeze-holder", 1, (lane,)), environment, server)
         pids = list(server.handles)
         assert pids
