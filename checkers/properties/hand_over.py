@@ -112,7 +112,9 @@ def _hand_overs(view: View) -> list[HandOver]:
         refused = (row for row in view.attempts_by_key.get(key, ()) if reason[row] == Reason.UNAVAILABLE)
         taken = united((inv[row], ret[row]) for row in refused)
         of_key = []
-        granted, over = [hold.ret for hold in holds], sorted(_over(holds))
+        granted = [hold.ret for hold in holds]
+        # One permit of several may still be held, late, by whose lease could have ended: its successor shows no end.
+        over = sorted(_over(holds) if permits == 1 else (max(hold.freed, hold.ret) for hold in holds))
         sent = sorted(inv[row] for row in unanswered)
         for hold in holds:
             place = bisect_right(granted, hold.freed)  # holds before this place were granted by then

@@ -215,7 +215,7 @@ def hand_over(rng: Random) -> str:
     for _, _, freed in holds:
         end = min([finish, *(ret for ret, _, _ in holds if ret > freed)])
         end = min(end, doubt, begun if freed < begun else end)
-        inside = sum(ret <= freed and (other if other < FOREVER else over) > freed for ret, over, other in holds)
+        inside = sum(ret <= freed < (over if permits == 1 and gone == FOREVER else gone) for ret, over, gone in holds)
         inside += sum(inv < end for inv in unanswered) * (permits > 1)
         quiet = freed < begun or freed >= healed + 2 + ttl or not struck
         waited = sum(map(waits_at, range(min(freed, end), end)))

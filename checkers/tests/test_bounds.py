@@ -108,6 +108,7 @@ STORY = ("worker 1 was granted", "worker 2")
 AT_26 = {"moments": [26]}
 LONG_AGO = Book(keys=("a",), workers=4, ttl=5, bounds={"hand-over": 5, "recovery": 2}).fault("f", 1, 3)
 TWO_PERMITS = released(30).then(permits=2).acquire(3, 4, 3, process=3)  # worker 3 holds to the end
+UNRELEASED = TWO_PERMITS.then().release(5, 0, 3, INFO).acquire(6, 9, 4, process=0)  # 3 and 4 may hold all the while
 LONG_AGO.acquire(4, 5, 1).release(20, 21, 1).acquire(6, 30, 2, process=2)
 
 test_hand_over = known(
@@ -141,6 +142,7 @@ test_hand_over = known(
     ("it did", readers(30), {"moments": [26]}),
     ("it was over when a writer came in", AFTER_THEM, {"moments": [36]}),
     ("one of two permits", TWO_PERMITS, AT_26),
+    ("its release got no answer", UNRELEASED, VALID),
     ("nobody knows who has it", TWO_PERMITS.then().acquire(6, 30, 0, outcome=INFO, process=0), VALID),
     ("ten releases in vain", in_vain(10), {"kinds": ["released-in-vain"], "moments": [10 + 9 * 20 + 19]}),
     ("nine", in_vain(9), VALID),
