@@ -47,6 +47,11 @@ def command_line(module: str, *arguments: str) -> str:
     return shlex.join(["fencepost", begins, *arguments[place:]])
 
 
+def again(command: Sequence[str]) -> str:
+    """The command line that repeats a run, from the words that were stored of it; empty if there are none."""
+    return command_line(*command) if command[:1] == ["pytest"] else shlex.join(command)
+
+
 def count(number: int, what: str, several: str = "") -> str:
     """`1 trial`, `2 trials`. several: the plural, if it is not the singular with an `s`."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {several or what + 's'}"

@@ -3,7 +3,6 @@
 The page lists what differs, broke or was lost. It counts and folds the rest, so that the list fits on one sheet.
 """
 
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from results.record import grouped, words
 from results.report.grid import tally
 from results.stages import ALONE, BASELINE, CLIENTS, COLUMNS, TITLES, TOGETHER
 from results.storage import files
-from results.text import command_line, typed
+from results.text import again, command_line, typed
 
 SIGNS: Final[Mapping[Decision, Verdict]] = {
     Decision.REGRESSION: Verdict.VIOLATED,
@@ -85,15 +84,9 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         busy=BUSY,
         columns=list(dict.fromkeys(plan["column"] for plan in plans)),
         seeds=list(dict.fromkeys(plan["seed"] for plan in plans)),
-        again=_again(stored["asked"].get("command")),
+        again=again(words(stored["asked"].get("command"))),
         check=command_line("results", "verify", str(typed(root / files.CERTIFICATE))),
     )
-
-
-def _again(command: object) -> str:
-    """The command line that repeats the run; empty if none was stored."""
-    typed_in = words(command)
-    return command_line(*typed_in) if typed_in[:1] == ["pytest"] else shlex.join(typed_in)
 
 
 def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,7 @@ from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, versions, words
 from results.report import grid, sentences
 from results.report.descriptions import GROUPS, Descriptions, explained, fault_name, meaning, property_text
-from results.text import command_line, count, few, moment, plain, plain_lines, span
+from results.text import again, count, few, moment, plain, plain_lines, span
 
 _MOST_FAILURES: Final = 100
 """The most failures that are shown with their stories. The matrix has all of them."""
@@ -87,7 +86,7 @@ def render(
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
-        command=command_line(*typed) if (typed := words(about.get("command")))[:1] == ["pytest"] else shlex.join(typed),
+        command=again(words(about.get("command"))),
         about=[
             (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
             for name, value in about.items()

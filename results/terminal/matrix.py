@@ -40,10 +40,7 @@ _LONGEST: Final = 400
 
 
 def brief(
-    cells: Iterable[Cell],
-    console: Console,
-    problems: Sequence[str] = (),
-    again: Callable[[Cell], str] = lambda _: "",
+    cells: Iterable[Cell], console: Console, problems: Sequence[str] = (), again: Callable[[Cell], str] = lambda _: ""
 ) -> None:
     """Print a run's result in some twenty lines: the sentence, the counts, the first failures with their pages and
     the commands `again`, and the matrix if it is small, else a line for each backend.
