@@ -81,20 +81,21 @@
   addEventListener("toggle", reach, true);
   reach();
 
-  // Copy buttons. A page from disk may be refused the clipboard: then the text is selected instead.
-  addEventListener("click", async (event) => {
-    const button = event.target instanceof Element ? event.target.closest("[data-copy]") : null;
-    if (!button) return;
-    const code = button.parentElement.querySelector("code");
-    let done = "copied";
+  // Copies a text and says on the button what happened. A page from disk may be refused the clipboard.
+  const copy = async (button, text, refused) => {
+    const label = button.textContent;
     try {
-      await navigator.clipboard.writeText(code.textContent);
+      await navigator.clipboard.writeText(text);
+      button.textContent = "copied";
     } catch {
-      getSelection().selectAllChildren(code);
-      done = "selected";
+      button.textContent = refused();
     }
-    button.textContent = done;
-    setTimeout(() => { button.textContent = "copy"; }, 1500);
+    setTimeout(() => { button.textContent = label; }, 1500);
+  };
+  addEventListener("click", (event) => {
+    const button = event.target instanceof Element ? event.target.closest("[data-copy]") : null;
+    const code = button?.parentElement.querySelector("code");
+    if (code) copy(button, code.textContent, () => { getSelection().selectAllChildren(code); return "selected"; });
   });
 
   // A text that was deflated and written in base64.
@@ -104,7 +105,7 @@
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
   };
 
-  window.fencepost = { unpin, adopt, unpacked };
+  window.fencepost = { unpin, adopt, unpacked, copy };
 })();
 
 // A trial's lanes, of which one is shown, and the violations of a lane, of which one is shown.
@@ -215,6 +216,55 @@
   };
   addEventListener("pointerover", (event) => mark(event, true));
   addEventListener("pointerout", (event) => mark(event, false));
+
+  // A picture as a file of its own, with the colours and fonts that it has on the page.
+  const LOOK = ["fill", "fill-rule", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity",
+    "font-family", "font-size", "font-style", "font-weight"];
+  const drawn = (picture) => {
+    const copy = picture.cloneNode(true), { width, height } = picture.viewBox.baseVal;
+    const shapes = [picture, ...picture.querySelectorAll("*")], copies = [copy, ...copy.querySelectorAll("*")];
+    for (const [at, shape] of shapes.entries()) {
+      const look = getComputedStyle(shape);
+      for (const name of LOOK) copies[at].setAttribute(name, look.getPropertyValue(name));
+      if (!shape.dataset.tip) continue;
+      copies[at].append(document.createElementNS(copy.namespaceURI, "title"));
+      copies[at].lastChild.textContent = shape.dataset.tip;
+      delete copies[at].dataset.tip;
+    }
+    const paper = document.createElementNS(copy.namespaceURI, "rect");
+    const sheet = { width, height, fill: getComputedStyle(document.documentElement).backgroundColor };
+    for (const [name, value] of Object.entries(sheet)) paper.setAttribute(name, value);
+    copy.prepend(paper);
+    copy.setAttribute("width", width);
+    copy.setAttribute("height", height);
+    return new XMLSerializer().serializeToString(copy);
+  };
+  const painted = async (svg) => {
+    const image = new Image();
+    image.src = "data:image/svg+xml," + encodeURIComponent(svg);
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [2 * image.width, 2 * image.height]; // sharp on dense screens too
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return new Promise((done) => { canvas.toBlob(done); });
+  };
+  addEventListener("click", async (event) => {
+    const button = event.target instanceof Element ? event.target.closest("[data-save], [data-link]") : null;
+    if (!button) return;
+    const lane = button.closest(".lane").dataset.lane, shown = button.closest(".window");
+    tell(button.closest(".lane"), shown.dataset.property);
+    if (!button.dataset.save) {
+      fencepost.copy(button, location.href, () => "it is in the address bar");
+      return;
+    }
+    const svg = drawn(shown.querySelector("svg.picture"));
+    const file = button.dataset.save === "png" ? await painted(svg) : new Blob([svg], { type: "image/svg+xml" });
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(file);
+    link.download = `${lane} ${shown.dataset.property}`.trim().replace(/[^\w-]+/g, "-") + "." + button.dataset.save;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
 
   // The filter: all words must be somewhere in what is known of a lane.
   const filter = document.getElementById("filter-lanes");

@@ -159,3 +159,18 @@ def test_commands_can_be_copied(chromium: Browser, made: Made) -> None:
         button.click()
         expect(button).not_to_have_text("copy")
         assert button.inner_text() == "copied" or page.evaluate("String(getSelection())").strip() == command.strip()
+
+
+def test_a_picture_is_saved_with_the_colours_that_it_has_on_the_page(chromium: Browser, made: Made) -> None:
+    fill = "mark => [getComputedStyle(mark.querySelector('path')).fill, mark.ownerDocument.contentType]"
+    with visit(chromium, made.page("recorded"), made.root, scheme="dark") as page:
+        shown = shown_window(page).locator("svg.picture [data-witness='1']").evaluate(fill)[0]
+        saved = {}
+        for kind in ("SVG", "PNG"):
+            with page.expect_download() as download:
+                shown_window(page).get_by_role("button", name=f"save as {kind}").click()
+            saved[kind] = download.value.path().rename(made.root / download.value.suggested_filename)
+        assert saved["PNG"].read_bytes().startswith(b"\x89PNG")
+        assert page.url.endswith("&property=" + (shown_window(page).get_attribute("data-property") or "-"))
+        page.goto(saved["SVG"].as_uri())
+        assert page.locator("[data-witness='1']").evaluate(fill) == [shown, "image/svg+xml"]
