@@ -4,7 +4,7 @@ Each test of `suites/` names the property that it asks about with a marker. A tr
 `suites.terminal` prints what goes on.
 
 With ``-n`` the tests of one backend go to one process of xdist, in order, so that each backend boots once. Those of the
-last backend go, column by column, to any idle process, unless the cluster is a target, since there is only one of it.
+last backend go, trial by trial, to any idle process, unless the cluster is a target, since there is only one of it.
 In a certification a process continues with the version that it has tried, while another tries the same columns on the
 other version. So each process has one environment, and a slow machine affects both versions alike. The groups of xdist
 itself do not work with pytest 9.
@@ -34,6 +34,7 @@ from results.stages import ALONE
 from results.storage import resumable
 from results.terminal.event_journal import Event, Journal
 from results.text import plain_lines
+from suites.lanes.lane import Lane
 from suites.selection import upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.parse_options import parse
@@ -214,13 +215,7 @@ class Product:
         selection = self._selection
         turns = [upgrade_stages.in_turn(selection.stages, number) for number in range(len(selection.faults))]
         order = [[stage.name for stage in turn] for turn in turns]
-        parts = {
-            (lane, fault): number
-            for backend in selection.backends
-            for fault in selection.faults
-            for number, lanes in enumerate(selection.parts(backend, fault))
-            for lane in lanes
-        }
+        parts = _parts(selection)
 
         def trial(item: pytest.Item) -> tuple[int, ...]:
             case = case_of(item)
@@ -319,13 +314,24 @@ def _terminated(number: int, _frame: object) -> None:
     raise KeyboardInterrupt("terminated")  # pytest's own Exit is an Exception, which a trial takes for its own end
 
 
+def _parts(selection: Selection) -> dict[tuple[Lane, str], int]:
+    """Lane and column → the number of the trial that tries this lane, among the trials of the column."""
+    return {
+        (lane, fault): number
+        for backend in selection.backends
+        for fault in selection.faults
+        for number, lanes in enumerate(selection.parts(backend, fault))
+        for lane in lanes
+    }
+
+
 class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
-    """A scope is a backend or, for the shared backend, one column in one stage of an upgrade."""
+    """A scope is a backend or, for the shared backend, one trial."""
 
     def __init__(self, selection: Selection, config: pytest.Config, log: Any = None) -> None:
         config.option.loadscopereorder = False  # the scopes with most tests do not take longest
         super().__init__(config, log)
-        shared = shared_backends(selection)
+        shared, parts = shared_backends(selection), _parts(selection)
         self._scopes: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         """Scope → stage, if all of the scope is tried on servers of one version."""
@@ -334,7 +340,8 @@ class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
                 for stage in selection.stages:
                     scope = lane.backend
                     if scope in shared:
-                        scope = f"{lane.backend} under {column_in(fault, stage.name)}"
+                        number = parts.get((lane, fault), 0)
+                        scope = f"{lane.backend} under {column_in(fault, stage.name)}, part {number}"
                         if stage.name in ALONE:
                             self._versions[scope] = stage.name
                     self._scopes[f"{case_id(lane, fault, stage.name)}]"] = scope
