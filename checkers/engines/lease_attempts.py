@@ -3,175 +3,68 @@
 An attempt is an acquire and all that its owner did to the same key until its next acquire (checkers/CONDITIONS.md,
 sections 1 and 16). An owner may come again, as processes do in histories from elsewhere, as long as it is clear which
 of its attempts an operation belongs to. If that is not clear, or nothing says how long a lease lasts, the history is
-refused rather than judged by a guess. A session's lease lasts at least L from the invocation of each request that
-prolonged it (sections 3, 5 and 16). A history is also refused if, by its client's own order, a session is used before
-its creation. O(n), but for the sorting of rows by their owners.
+refused rather than judged by a guess. O(n), but for the sorting of rows by their owners.
 """
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import calls_of
 from checkers.engines.kernel import Column
-from checkers.engines.lease_kernels import (
-    AMBIGUOUS,
-    EARLY,
-    OVERLAPPING,
-    UNANSWERED,
-    Answers,
-    Folded,
-    Ints,
-    Renewals,
-    fold,
+from checkers.engines.lease_kernels import Renewals
+from checkers.engines.lease_lives import (
+    ABOUT_SESSIONS,
+    LONGEST,
+    Lives,
+    first_of,
     is_refusal,
+    last_of,
+    lengths,
+    lives_of,
+    place_of,
 )
-from checkers.history.counting import any_of
+from checkers.history.counting import Ints, any_of
 from checkers.history.history import History
-from checkers.history.holds_and_lease_ends import next_asked, shortest
+from checkers.history.holds_and_lease_ends import next_asked
 from checkers.history.view import View
 from checkers.models.model import Settings, Unusable
-from checkers.row_format import INFINITY, NESTED, NONE, SHARED, F, Outcome
-
-LONGEST: Final = INFINITY >> 2
-"""ns, more than thirty years; a longer TTL counts as this."""
-
-_ABOUT: Final = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
-
-_refusal = is_refusal.plain_form
-
-
-@dataclass(slots=True)
-class Life:
-    """One session; ns."""
-
-    lived: int = 0  # when it last certainly lived (creation, keep-alives)
-    length: int = 0  # the least that a creation or keep-alive adds to its lease
-    ttl: int = 0
-    opened: int = 0  # when it was created at the earliest, 0 if that is not known
-    answered: int = 0  # when its creation was answered
-    used: bool = False
-    shut: int = INFINITY  # from here on its client may have closed it
-    dead: int = INFINITY  # by then it was over, if refusals are believed
-    closed: int = INFINITY  # by then it was over, if acknowledged closings are believed
-    kept: list[tuple[int, int]] = field(default_factory=list)  # returns and invocations of acknowledged keep-alives
-    # Invocations and returns (`INFINITY`: unanswered) of closings that may have happened.
-    closings: list[tuple[int, int]] = field(default_factory=list)
-    proof: list[int] = field(default_factory=list)  # rows of creation, acknowledged keep-alives and closings, refusals
-
-    @property
-    def until(self) -> int:
-        """ns; its lease lasts at least until then."""
-        return self.lived + self.length if self.lived else 0
-
-    @property
-    def trusted(self) -> int:
-        """ns; its lease lasts at least until then, even if keep-alives of an ended session were acknowledged."""
-        end = self.opened + self.length if self.opened else 0
-        for ret, inv in sorted(self.kept):
-            if ret < end:
-                end = max(end, inv + self.length)
-        return end
-
-
-def column(lives: Sequence[Life], name: str) -> Ints:
-    """One field of all lives."""
-    return np.array([getattr(life, name) for life in lives], np.int64)
-
-
-def gathered(
-    history: History, settings: Settings, names: Sequence[int], granted: tuple[Ints, Ints], kept: Set[int] | None
-) -> list[Life]:
-    """The sessions of these names. Raises Unusable.
-
-    granted: of each attempt its session, -1 for none, and the TTL that it was granted, 0 for none. kept: the only rows
-    that count, None for all.
-    """
-    c = history.columns
-    lives = [Life() for _ in names]
-    life_of = dict(zip(names, lives, strict=True))
-    rows = np.flatnonzero(any_of(c["f"], _ABOUT)).tolist() if names and kept is None else sorted(kept or ())
-    for row in rows:
-        life = life_of.get(int(c["session"][row]))
-        if life is not None and c["f"][row] in _ABOUT:
-            _add(history, row, life)
-    session, ttls = granted
-    for attempt in np.flatnonzero((session >= 0) & (ttls > 0)).tolist():
-        life = lives[session[attempt]]
-        life.ttl = min(life.ttl or int(ttls[attempt]), int(ttls[attempt]))
-    for life in lives:
-        life.ttl = min(life.ttl or settings.ttl or history.facts.ttl, LONGEST)
-    for life, length in zip(lives, lengths(column(lives, "ttl"), history, settings).tolist(), strict=True):
-        life.length = length
-    return lives
-
-
-def _add(history: History, row: int, life: Life) -> None:
-    """Adds to `life` what one row about the session says. Raises Unusable."""
-    c = history.columns
-    kind, outcome, inv, ret = (int(c[name][row]) for name in ("f", "outcome", "inv", "ret"))
-    if kind == F.SESSION_OPEN:
-        if outcome == Outcome.OK:
-            if life.used:
-                raise Unusable(f"{place_of(history, row)}: created a session that had been asked something")
-            life.opened, life.ttl, life.answered = inv, int(c["ttl"][row]), ret
-            life.lived = max(life.lived, inv)
-            life.proof.append(row)
-        return
-    life.used = True
-    refused = outcome == Outcome.FAIL and _refusal(int(c["reason"][row]))
-    early = inv < life.answered  # clients that choose the id themselves need not wait for the answer
-    if early and outcome == Outcome.FAIL:
-        return  # perhaps the session did not exist yet
-    if outcome != Outcome.FAIL or refused:
-        life.proof.append(row)
-    if kind == F.KEEP_ALIVE:
-        if outcome == Outcome.OK:
-            life.lived = max(life.lived, inv)
-            if not early:
-                life.kept.append((ret, inv))
-        elif refused:
-            life.dead = min(life.dead, ret)
-    elif outcome != Outcome.FAIL:
-        life.shut = min(life.shut, inv)
-        life.closings.append((inv, ret if outcome == Outcome.OK else INFINITY))
-        if outcome == Outcome.OK:
-            life.closed = min(life.closed, ret)
+from checkers.row_format import ACQUIRES, INFINITY, NESTED, NONE, SHARED, F, Outcome
 
 
 def kind_of(history: History) -> str:
     """What extends a hold, as in `Facts.lease`; in histories from elsewhere the rows about sessions show it."""
     c = history.columns
-    if history.facts.lease == "grant" and (any_of(c["f"], _ABOUT) & (c["session"] != 0)).any():
+    if history.facts.lease == "grant" and (any_of(c["f"], ABOUT_SESSIONS) & (c["session"] != 0)).any():
         return "session"
     return history.facts.lease
 
 
-def lengths(ttl: Ints, history: History, settings: Settings) -> Ints:
-    """ns; the shortest that leases of these TTLs can last."""
-    drift, grain = settings.drift or history.facts.drift, history.facts.grain
-    if len(ttl) and (ttl == ttl[0]).all():
-        return np.full(len(ttl), shortest(int(ttl[0]), drift, grain), np.int64)
-    values, index = np.unique(ttl, return_inverse=True)
-    table = np.array([shortest(value, drift, grain) for value in values.tolist()], np.int64)
-    return table[index.reshape(-1)] if len(ttl) else ttl
+class Answers(NamedTuple):
+    """What the client of each attempt was told; ns. A first time that never came is `INFINITY`, a last one -1."""
+
+    acquire: Ints  # the place of its acquire in the order; of its first operation where it has none
+    answered: Ints  # 1 if the acquire was acknowledged, 0 if it was not answered, -1 if there is none
+    renewed: Ints  # the last invocation of an acknowledged renewal
+    proven: Ints  # the first return of an acknowledged renewal
+    released: Ints  # the first invocation of a release that may have happened
+    freeing: Ints  # the last invocation of an acknowledged release
+    freed: Ints  # the first return of an acknowledged release
+    frees: Ints  # how many acknowledged releases there are
+    refused: Ints  # the first return of a renewal or release that was told that the lock is not its owner's
+    first: Ints  # where its acknowledged renewals begin among those of all attempts
+    last: Ints  # and where they end
 
 
-def place_of(history: History, row: int) -> str:
-    """Where a row came from, for people."""
-    if history.lines is not None:
-        return f"line {int(history.lines[row][0])}"
-    return f"row {row}"
-
-
+_EARLY, _OVERLAPPING, _AMBIGUOUS, _UNANSWERED = 1, 2, 3, 4
 _WRONG: Final = {
-    EARLY: "asked for by an owner whose acquire had not been answered yet",
-    OVERLAPPING: "an owner acquires again before its earlier operations were answered",
-    AMBIGUOUS: "an owner acquires again after an operation that was never answered: each attempt needs its own owner",
-    UNANSWERED: "renewed by an owner whose acquire was never answered",
+    _EARLY: "asked for by an owner whose acquire had not been answered yet",
+    _OVERLAPPING: "an owner acquires again before its earlier operations were answered",
+    _AMBIGUOUS: "an owner acquires again after an operation that was never answered: each attempt needs its own owner",
+    _UNANSWERED: "renewed by an owner whose acquire was never answered",
 }
+"""Why operations of one owner cannot be told apart, or why no client can have asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +86,7 @@ class Attempts:
     order: Column  # rows of all operations of attempts, those of an attempt together from its `answers.acquire` on
     group: Column  # of each of `order`: a number that owner and key have in common
     asked_again: Mapping[int, int]  # acquire row → when its session asked for the same key again
-    lives: Sequence[Life]
+    lives: Lives
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -208,16 +101,12 @@ class Attempts:
 
     def refusals(self, attempt: int) -> list[int]:
         """Rows of the attempt's operations that were told, after its grant, that the lock is not its owner's."""
-        c = self.history.columns
         if self.answers.answered[attempt] != 1:
             return []
-        return [
-            row
-            for row in self.operations(attempt)
-            if c["outcome"][row] == Outcome.FAIL
-            and c["f"][row] in (F.RENEW, F.RELEASE)
-            and _refusal(int(c["reason"][row]))
-        ]
+        rows = np.array(self.operations(attempt), np.int64)
+        refused = is_refusal(self.history, rows) & any_of(self.history.columns["f"][rows], (F.RENEW, F.RELEASE))
+        told: list[int] = rows[refused].tolist()
+        return told
 
     def prolonging(self) -> Ints:
         """Attempts that may never have begun, whose acknowledged releases prolonged their sessions all the same."""
@@ -239,35 +128,29 @@ def gather(history: History, settings: Settings) -> Attempts:
         order = order[np.argsort(c["key"][order], kind="stable")]
         another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
     group = np.cumsum(another | elsewhere, dtype=np.int32)
-    folded = fold(order, group, calls_of(history))
     asked_again = next_asked(history.once(View)) if kind_of(history) != "grant" else {}
-    return _attempts(history, settings, folded, (order, group), asked_again, None)
+    return _attempts(history, settings, order, group, asked_again, None)
 
 
 def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts:
     """The attempts with the operations in `rows` only, as if the others had never been recorded."""
     kept = np.isin(attempts.order, list(rows))
     order, group = attempts.order[kept], attempts.group[kept]
-    # The rows are few: only their columns are worth a look.
-    folded = fold(np.arange(len(order), dtype=np.int32), group, calls_of(attempts.history, order))
-    return _attempts(attempts.history, settings, folded, (order, group), attempts.asked_again, rows)
+    return _attempts(attempts.history, settings, order, group, attempts.asked_again, rows)
 
 
 def _attempts(
     history: History,
     settings: Settings,
-    folded: Folded,
-    grouped: tuple[Column, Column],
+    order: Column,
+    group: Column,
     asked_again: Mapping[int, int],
     kept: Set[int] | None,
 ) -> Attempts:
-    """grouped: order and group of `Attempts`. kept: the only rows that count, None for all. Raises Unusable."""
+    """order, group, asked_again: see `Attempts`. kept: the only rows that count, None for all. Raises Unusable."""
     c = history.columns
-    order, group = grouped
-    answers = folded.answers
+    answers, renewals = _answers(history, order, group)
     rows = order[answers.acquire]
-    if folded.wrong:
-        raise Unusable(f"{place_of(history, int(order[folded.where]))}: {_WRONG[folded.wrong]}")
     granted = answers.answered >= 0
     sent, inv = c["sent"][rows], c["inv"][rows]
     start = np.where((sent > 0) & granted, sent, inv)
@@ -279,11 +162,11 @@ def _attempts(
     names = np.unique(session[session != 0])
     index = np.where(session != 0, np.searchsorted(names, session), -1)
     ttl = np.where(granted, c["ttl"][rows], 0)
-    lives = gathered(history, settings, names.tolist(), (index, np.where(answers.answered == 1, ttl, 0)), kept)
+    lives = lives_of(history, settings, names, (index, np.where(answers.answered == 1, ttl, 0)), kept)
     in_session = index >= 0
     if in_session.any():
-        start = np.where(in_session, np.maximum(start, column(lives, "opened")[index]), start)
-        ttl = np.where(in_session, column(lives, "ttl")[index], ttl)
+        start = np.where(in_session, np.maximum(start, lives.opened[index]), start)
+        ttl = np.where(in_session, lives.ttl[index], ttl)
     ttl = np.minimum(np.where(ttl == 0, min(settings.ttl or history.facts.ttl, LONGEST), ttl), LONGEST)
     endless = (answers.answered == 1) & (ttl <= 0)
     if endless.any():
@@ -304,12 +187,65 @@ def _attempts(
         again=again,
         touch=kind == "touch",
         answers=answers,
-        renewals=folded.renewals,
+        renewals=renewals,
         order=order,
         group=group,
         asked_again=asked_again,
         lives=lives,
     )
+
+
+def _answers(history: History, order: Column, group: Column) -> tuple[Answers, Renewals]:
+    """What the client of each attempt was told, and the acknowledged renewals of all attempts.
+
+    order, group: see `Attempts`. An owner's own order alone says which attempt an operation belongs to. Raises Unusable
+    if it does not, or if no client can have asked for an operation.
+    """
+    f, outcome, inv, ret = (history.columns[name][order] for name in ("f", "outcome", "inv", "ret"))
+    acquires, ok = any_of(f, ACQUIRES), outcome == Outcome.OK
+    # An acknowledged renewal or release without an acquire begins an attempt of its own, which nothing can explain.
+    begins = np.flatnonzero(np.where(acquires, outcome != Outcome.FAIL, ok))
+    begins = begins[acquires[begins] | _differs(group[begins])]
+    count, answered = len(begins), np.where(acquires[begins], ok[begins], -1)
+    attempt = np.full(len(order), 0)
+    attempt[begins] = 1
+    attempt = np.cumsum(attempt) - 1
+    # Of each renewal and release of an attempt:
+    deeds = np.flatnonzero(~acquires & (np.append(group[begins], -1)[attempt] == group))
+    mine, sent, returned, renewal = attempt[deeds], inv[deeds], ret[deeds], f[deeds] == F.RENEW
+    done, unknown = ok[deeds], outcome[deeds] == Outcome.INFO
+    renewed, freed, released = renewal & done, ~renewal & done, ~renewal & (done | unknown)
+    refused = np.flatnonzero(~done & ~unknown & (answered[mine] == 1))
+    refused = refused[is_refusal(history, order[deeds[refused]])]
+
+    busy = np.maximum(np.where(ok[begins], ret[begins], 0), last_of(mine[~unknown], returned[~unknown], count))
+    vague = outcome[begins] == Outcome.INFO
+    vague[mine[released & unknown]] = True
+    another = group[begins[1:]] == group[begins[:-1]]  # the same owner's next attempt
+    wrong = np.zeros(len(order), np.int8)
+    wrong[begins[1:][another & vague[:-1]]] = _AMBIGUOUS
+    wrong[begins[1:][another & (busy[:-1] > inv[begins[1:]])]] = _OVERLAPPING
+    wrong[deeds[(answered[mine] == 1) & (sent < ret[begins[mine]])]] = _EARLY
+    wrong[deeds[renewal & (answered[mine] == 0)]] = _UNANSWERED
+    if wrong.any():
+        place = int(np.argmax(wrong > 0))
+        raise Unusable(f"{place_of(history, int(order[place]))}: {_WRONG[int(wrong[place])]}")
+
+    ends = np.cumsum(np.bincount(mine[renewed], minlength=count))
+    answers = Answers(
+        acquire=begins,
+        answered=answered,
+        renewed=last_of(mine[renewed], sent[renewed], count),
+        proven=first_of(mine[renewed], returned[renewed], count),
+        released=first_of(mine[released], sent[released], count),
+        freeing=last_of(mine[freed], sent[freed], count),
+        freed=first_of(mine[freed], returned[freed], count),
+        frees=np.bincount(mine[freed], minlength=count),
+        refused=first_of(mine[refused], returned[refused], count),
+        first=np.append(0, ends)[:count],
+        last=ends,
+    )
+    return answers, Renewals(sent[renewed], returned[renewed])
 
 
 def _fit(history: History, settings: Settings) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from checkers.engines.lease_attempts import Attempts, column
-from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Grants, Ints, Sessions
+from checkers.engines.lease_attempts import Attempts
+from checkers.engines.lease_kernels import CERTAIN, PARTS, TOUCHES, Grants, Sessions
 from checkers.engines.lease_problem import Problem
-from checkers.history.counting import apart
+from checkers.history.counting import Ints, apart
 from checkers.row_format import INFINITY, NONE
 
 BLIND, TOLD, UNREFUSED, FULL = range(4)
@@ -32,7 +32,7 @@ def pose(
     who = np.flatnonzero(counts)
     sessions = _sessions(attempts, mode)
     grants = _grants(attempts, mode, who)
-    if attempts.lives:
+    if len(attempts.lives):
         grants = _in_sessions(attempts, mode, who, grants, sessions)
     return Problem(grants, attempts.renewals, sessions, ordered), who
 
@@ -101,19 +101,15 @@ def _in_sessions(attempts: Attempts, mode: int, who: Ints, grants: Grants, sessi
 def _sessions(attempts: Attempts, mode: int) -> Sessions:
     """What this mode believes of sessions."""
     lives, blind = attempts.lives, mode == BLIND
-    alive, until = column(lives, "opened" if blind else "lived"), column(lives, "trusted" if blind else "until")
+    alive, until = (lives.opened.copy(), lives.trusted) if blind else (lives.lived.copy(), lives.until)
     if mode == TOLD and len(others := attempts.prolonging()):
         z, at = attempts.session[others], attempts.answers.freeing[others]
         np.maximum.at(alive, z, at)
         np.maximum.at(until, z, at + attempts.length[others])
-    dead = np.full(len(lives), INFINITY, np.int64)
-    if mode >= UNREFUSED:
-        dead = column(lives, "closed")
+    dead = lives.closed if mode >= UNREFUSED else np.full(len(lives), INFINITY, np.int64)
     if mode == FULL:
-        dead = np.minimum(dead, column(lives, "dead"))
-    closings = np.cumsum([0, *(len(life.closings) for life in lives)])
-    spans = np.array([span for life in lives for span in life.closings], np.int64).reshape(-1, 2)
-    return Sessions(alive, until, column(lives, "shut"), dead, closings, spans[:, 0].copy(), spans[:, 1].copy())
+        dead = np.minimum(dead, lives.dead)
+    return Sessions(alive, until, lives.shut, dead, lives.begins, *lives.closings)
 
 
 def in_order_of_tokens(attempts: Attempts) -> frozenset[int]:

@@ -16,7 +16,6 @@ from checkers.engines.lease_kernels import (
     READER,
     TOUCHES,
     Grants,
-    Ints,
     Renewals,
     Sessions,
     Settled,
@@ -24,7 +23,7 @@ from checkers.engines.lease_kernels import (
     earliest_end,
     settle,
 )
-from checkers.history.counting import Flags
+from checkers.history.counting import Flags, Ints
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY

@@ -22,10 +22,11 @@ import numpy as np
 
 from checkers.engines import lease_schedule
 from checkers.engines.lease_attempts import Attempts, gather, restrict
-from checkers.engines.lease_kernels import CERTAIN, Ints
+from checkers.engines.lease_kernels import CERTAIN
 from checkers.engines.lease_modes import BLIND, FULL, TOLD, UNREFUSED, in_order_of_tokens, pose
 from checkers.engines.lease_problem import Problem, Solution, fewest, likely
 from checkers.engines.lease_sessions import chosen, solve_sessions
+from checkers.history.counting import Ints
 from checkers.history.finding import OutOfBudget
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
@@ -143,7 +144,7 @@ def least(
         others = attempts.prolonging()
         grants = [*grants, *others[np.isin(attempts.session[others], sessions)].tolist()]
     units = [_rows(attempts, mode, attempt) for attempt in dict.fromkeys(grants)]
-    session_rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives[z].proof]
+    session_rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives.proof.get(z, ())]
     proofs = [row for row in session_rows if mode == FULL or c["outcome"][row] != Outcome.FAIL]
 
     def contradict(chosen: Sequence[Sequence[int]], beside: Sequence[int]) -> bool:
@@ -240,7 +241,7 @@ def _of_grants(
 def _of_session(attempts: Attempts, z: int, end: tuple[int, int], closed: int) -> Iterator[_Point]:
     """The points of rows about a session. closed: when its client closed it, -1 if it may have ended before."""
     c = attempts.history.columns
-    for row in attempts.lives[z].proof:
+    for row in attempts.lives.proof.get(z, ()):
         kind, fate, at = (int(c[name][row]) for name in ("f", "outcome", "inv"))
         if kind == F.SESSION_CLOSE and at <= end[0] and closed == at:
             yield (*end, -1, _RELEASED, row)

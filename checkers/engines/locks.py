@@ -13,9 +13,8 @@ import numpy as np
 from checkers.engines import locks_alone as alone
 from checkers.engines import locks_order
 from checkers.engines import locks_together as together
-from checkers.engines.codes import calls_of
 from checkers.engines.kernel import Column
-from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, OwnerHolds, holds, slots
+from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, OwnerHolds, calls_of, holds, slots
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings

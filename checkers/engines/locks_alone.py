@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import INFO, Calls
+from checkers.engines.codes import INFO
 from checkers.engines.kernel import Column, kernel
-from checkers.engines.locks_by_owner import OwnerHolds, spans
+from checkers.engines.locks_by_owner import Calls, OwnerHolds, spans
 from checkers.history.counting import apart, grouped
 from checkers.history.history import History
 from checkers.row_format import INFINITY, F, Outcome, Reason
@@ -18,7 +18,7 @@ from checkers.row_format import INFINITY, F, Outcome, Reason
 @kernel
 def overlaps(acquire: Column, release: Column, calls: Calls, keys: int) -> tuple[Column, Column]:
     """For each key the indexes of two holds that cannot both have happened, or -1 twice."""
-    _, outcome, _, inv, ret, key, _ = calls
+    outcome, inv, ret, key = calls.outcome, calls.inv, calls.ret, calls.key
     # Holds come in the order of their ends: two cores overlap iff one begins before the previous one ends.
     first = np.full(keys, -1, np.int64)
     second = np.full(keys, -1, np.int64)

@@ -9,10 +9,25 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import ACQUIRE, FAIL, INFO, RELEASE, TRY_ACQUIRE, Calls, calls_of
+from checkers.engines.codes import ACQUIRE, FAIL, INFO, RELEASE, TRY_ACQUIRE
 from checkers.engines.kernel import Column, kernel
 from checkers.history.history import History
 from checkers.row_format import INFINITY, SHARED, Outcome
+
+
+class Calls(NamedTuple):
+    """Columns of a history, in order of invocation."""
+
+    f: Column
+    outcome: Column
+    inv: Column  # ns
+    ret: Column  # ns
+    key: Column
+    flags: Column
+
+
+def calls_of(history: History) -> Calls:
+    return Calls(*[history.columns[name] for name in Calls._fields])
 
 
 class Slots(NamedTuple):
@@ -107,7 +122,7 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
     """(holds, what is known of each slot in the end, whether holds are in order). The holds still include those of odd
     owners, and the failures those of owners that a later row made odd.
     """
-    f, outcome, _, inv, ret, key, flags = calls
+    f, outcome, inv, ret, key, flags = calls
     slot, rows = slots.of, len(calls.f)
     state = np.zeros(slots.total * _SIZE, np.int32)
     acquire = np.empty(rows, np.int32)
