@@ -169,7 +169,7 @@ def fewest(units: list[Unit], conflict: Callable[[list[Unit]], bool], size: int)
         place = 0
         while place < len(units):
             rest = units[:place] + units[place + size :]
-            if rest and conflict(rest):
+            if conflict(rest):
                 units = rest
             else:
                 place += size

@@ -16,6 +16,7 @@ O(n log n) for each mode, but for what `solve` has to search.
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -147,28 +148,21 @@ def least(
     session_rows = [row for z in sessions.tolist() if z >= 0 for row in attempts.lives.proof.get(z, ())]
     proofs = [row for row in session_rows if mode == FULL or c["outcome"][row] != Outcome.FAIL]
 
-    def contradict(chosen: Sequence[Sequence[int]], beside: Sequence[int]) -> bool:
+    def contradict(rows: Sequence[int]) -> bool:
         if time.monotonic() > deadline:
             return False
-        rows = {row for unit in chosen for row in unit} | set(beside)
-        part = restrict(attempts, settings, rows)
+        part = restrict(attempts, settings, set(rows))
         return bool(solve(pose(part, mode, ordered=ordered)[0]).conflicts)
 
-    units = fewest(units, lambda rest: contradict(rest, proofs), len(units) // 2)
-    if sum(map(len, units)) + len(proofs) <= SMALL:
-        for proof in list(proofs):
-            fewer = [row for row in proofs if row != proof]
-            if not _stays(attempts, proof) and contradict(units, fewer):
-                proofs = fewer
-        for place, unit in enumerate(units):
-            for row in unit[1:]:
-                fewer_rows = [other for other in units[place] if other != row]
-                changed = [*units[:place], fewer_rows, *units[place + 1 :]]
-                if not _stays(attempts, row) and contradict(changed, proofs):
-                    units = changed
-    used = {int(c["session"][unit[0]]) for unit in units}
-    proofs = [row for row in proofs if int(c["session"][row]) in used]
-    return tuple(sorted({row for unit in units for row in unit} | set(proofs)))
+    units = fewest(units, lambda rest: contradict([*proofs, *chain(*rest)]), len(units) // 2)
+    acquires, rows = [unit[0] for unit in units], [*proofs, *chain(*units)]
+    if len(rows) <= SMALL:
+        staying = [row for row in rows if row in acquires or _stays(attempts, row)]
+        loose = [row for row in rows if row not in staying]
+        rows = [*staying, *fewest(loose, lambda rest: contradict([*staying, *rest]), 1)]
+    holding = set(c["session"][acquires].tolist())
+    needless = {row for row in proofs if c["session"][row] not in holding}
+    return tuple(sorted(set(rows) - needless))
 
 
 def _rows(attempts: Attempts, mode: int, attempt: int) -> list[int]:
