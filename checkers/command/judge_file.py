@@ -15,7 +15,7 @@ from checkers.history.history import BadHistory, History
 from checkers.linearizability import BUDGET, ModelResult, decide
 from checkers.models.all_models import Specification
 from checkers.models.model import UNSET, Settings
-from checkers.models.operations import WHOLE, Operations, Source
+from checkers.models.operations import WHOLE, Operations
 from checkers.models.user_model import ModelError, specification
 from checkers.row_format import INFINITY, NONE, F
 
@@ -158,7 +158,7 @@ def _witness(history: History, answer: ModelResult) -> dict[str, Any]:
 
 
 def _operations(history: History, rows: Sequence[int]) -> Iterator[dict[str, Any]]:
-    for operation in Operations(Source(history), np.array(rows, np.int64)):
+    for operation in Operations(history, np.array(rows, np.int64)):
         row = operation.row
         fields: dict[str, Any] = {
             "row": row,

@@ -51,7 +51,7 @@ def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:
     kinds = _numbered(operations, tuple(dict.fromkeys(("f", "outcome", *model.sees))), deadline)
     firsts = np.empty(int(kinds.max(initial=-1)) + 1, np.int64)
     firsts[kinds[::-1]] = np.arange(len(kinds))[::-1]  # the last assignment stays: the first row of each kind
-    examples = list(Operations(operations.source, operations.rows[firsts]))
+    examples = list(Operations(operations.history, operations.rows[firsts]))
     changing = [bool(model.changes(example)) for example in examples]
     counts = [
         bool(model.evidence(example)) if example.failed else changing[kind] or not example.unknown
@@ -62,7 +62,7 @@ def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:
         examples = [example for example, counted in zip(examples, counts, strict=True) if counted]
         changing = [change for change, counted in zip(changing, counts, strict=True) if counted]
         kinds = (np.cumsum(counts) - 1)[kinds[kept]]
-        operations = Operations(operations.source, operations.rows[kept])
+        operations = Operations(operations.history, operations.rows[kept])
     ret = operations.array("ret")
     order = np.argsort(ret, kind="stable")
     sorted_ret = ret[order]
@@ -77,8 +77,8 @@ def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -
     result = np.empty(len(operations), np.int64)
     for begin in range(0, len(operations), _BLOCK):
         look_at_the_clock(deadline)
-        rows = operations.rows[begin : begin + _BLOCK]
-        columns = [operations.source.array(name, rows).tolist() for name in names]
+        block = operations[begin : begin + _BLOCK]
+        columns = [block.array(name).tolist() for name in names]
         seen = zip(*columns, strict=True)
         result[begin : begin + _BLOCK] = [numbers.setdefault(fields, len(numbers)) for fields in seen]
     return result

@@ -25,54 +25,41 @@ _REASON: Final = tuple(Reason(n) if n in set(Reason) else Reason.NONE for n in r
 _INFO: Final = int(Outcome.INFO)  # NumPy takes seven times as long to compare with a member of an enumeration
 
 
-class Source:
-    """A history from which single operations are read. `ret` is `INFINITY` if the outcome is unknown."""
+def column(history: History, name: str, rows: Rows) -> npt.NDArray[Any]:
+    """A column of `row_format.FIELDS`, or ``row``, for these rows. ``ret`` is `INFINITY` if the outcome is unknown."""
+    if name == "row":
+        return rows
+    numbers: npt.NDArray[Any] = history.columns[name][rows]
+    return np.where(history.columns["outcome"][rows] == _INFO, INFINITY, numbers) if name == "ret" else numbers
 
-    def __init__(self, history: History) -> None:
-        self.history = history
 
-    def array(self, name: str, rows: Rows) -> npt.NDArray[Any]:
-        """A column of `row_format.FIELDS`, or ``row``, for these rows."""
-        if name == "row":
-            return rows
-        column: npt.NDArray[Any] = self.history.columns[name][rows]
-        if name == "ret":
-            column = np.where(self.history.columns["outcome"][rows] == _INFO, INFINITY, column)
-        return column
+def _words(history: History) -> dict[str, Callable[[int], Any]]:
+    """For the fields of `Operation` that are no numbers, what a number stands for."""
+    values = (*history.values, UNSET) if history.values else ()
+    words: dict[str, Sequence[Any]] = {"f": _F, "outcome": _OUTCOME, "reason": _REASON}
+    words |= {"key": history.facts.keys, "value": values, "base": values}
+    return {name: table.__getitem__ for name, table in words.items() if table}
 
-    def read(self, name: str, rows: Rows) -> list[Any]:
-        """One field of `Operation` for these rows, with the values that its numbers stand for."""
-        numbers: list[Any] = self.array(name, rows).tolist()
-        words = self._words.get(name)
-        return numbers if words is None else list(map(words, numbers))
 
-    def indexes(self, value: Any) -> list[int]:
-        """The numbers that stand for a value in the columns `value` and `base`."""
-        if not self.history.values:
-            return [value] if isinstance(value, int) else []
-        try:
-            return self._indexes.get(value, [])
-        except TypeError:  # not hashable, so not a value of the history
-            return []
+def _indexes(history: History) -> dict[Any, list[int]]:
+    return grouped(range(len(history.values)), history.values.__getitem__)
 
-    @cached_property
-    def _words(self) -> dict[str, Callable[[int], Any]]:
-        values = (*self.history.values, UNSET) if self.history.values else ()
-        words: dict[str, Sequence[Any]] = {"f": _F, "outcome": _OUTCOME, "reason": _REASON}
-        words |= {"key": self.history.facts.keys, "value": values, "base": values}
-        return {name: table.__getitem__ for name, table in words.items() if table}
 
-    @cached_property
-    def _indexes(self) -> dict[Any, list[int]]:
-        values = self.history.values
-        return grouped(range(len(values)), values.__getitem__)
+def _numbers_of(history: History, value: Any) -> list[int]:
+    """The numbers that stand for a value in the columns `value` and `base`."""
+    if not history.values:
+        return [value] if isinstance(value, int) else []
+    try:
+        return history.once(_indexes).get(value, [])
+    except TypeError:  # not hashable, so not a value of the history
+        return []
 
 
 class Operations(Sequence[Operation]):
     """The operations of some rows, in order of invocation. Implements `checkers.models.model.Peers`."""
 
-    def __init__(self, source: Source, rows: Rows) -> None:
-        self.source = source
+    def __init__(self, history: History, rows: Rows) -> None:
+        self.history = history
         self.rows = rows
         self._lookups = 0
         self._sorted: dict[str, tuple[Rows, npt.NDArray[Any]]] = {}
@@ -88,7 +75,7 @@ class Operations(Sequence[Operation]):
 
     def __getitem__(self, place: int | slice) -> Operation | Operations:
         if isinstance(place, slice):
-            return Operations(self.source, self.rows[place])
+            return Operations(self.history, self.rows[place])
         return next(self._made(self.rows[[place]]))
 
     def __iter__(self) -> Iterator[Operation]:
@@ -96,10 +83,10 @@ class Operations(Sequence[Operation]):
             yield from self._made(self.rows[begin : begin + _BLOCK])
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        return self.source.array(name, self.rows)
+        return column(self.history, name, self.rows)
 
     def only(self, rows: Iterable[int]) -> Operations:
-        return Operations(self.source, np.array(sorted(rows), np.int64))
+        return Operations(self.history, np.array(sorted(rows), np.int64))
 
     def where(
         self,
@@ -110,24 +97,23 @@ class Operations(Sequence[Operation]):
         tokens: tuple[int, int] | None = None,
         meets: tuple[int, int] | None = None,
     ) -> Sequence[Operation]:
-        rows = self.rows
-        source = self.source
+        rows, history = self.rows, self.history
         if owner is not None:
             rows = self._with("owner", [owner])
         elif value is not UNSET:
-            rows = self._with("value", source.indexes(value))
+            rows = self._with("value", _numbers_of(history, value))
         elif base is not UNSET:
-            rows = self._with("base", source.indexes(base))
+            rows = self._with("base", _numbers_of(history, base))
         if kinds:
-            rows = rows[any_of(source.array("f", rows), kinds)]
+            rows = rows[any_of(column(history, "f", rows), kinds)]
         for name, wanted in (("value", value), ("base", base)):
             if wanted is not UNSET:
-                rows = rows[any_of(source.array(name, rows), source.indexes(wanted))]
+                rows = rows[any_of(column(history, name, rows), _numbers_of(history, wanted))]
         if tokens is not None:
-            token = source.array("token", rows)
+            token = column(history, "token", rows)
             rows = rows[(token >= tokens[0]) & (token <= tokens[1])]
         if meets is not None:
-            rows = rows[(source.array("inv", rows) <= meets[1]) & (source.array("ret", rows) >= meets[0])]
+            rows = rows[(column(history, "inv", rows) <= meets[1]) & (column(history, "ret", rows) >= meets[0])]
         return list(self._made(rows))
 
     def _with(self, name: str, wanted: Sequence[int]) -> Rows:
@@ -136,15 +122,19 @@ class Operations(Sequence[Operation]):
         if self._lookups < _OFTEN:
             return self.rows[any_of(self.array(name), wanted)]
         if name not in self._sorted:
-            column = self.array(name)
-            order = np.argsort(column, kind="stable")
-            self._sorted[name] = self.rows[order], column[order]
-        rows, column = self._sorted[name]
-        parts = [rows[slice(*np.searchsorted(column, (value, value + 1)))] for value in wanted]
+            numbers = self.array(name)
+            order = np.argsort(numbers, kind="stable")
+            self._sorted[name] = self.rows[order], numbers[order]
+        rows, numbers = self._sorted[name]
+        parts = [rows[slice(*np.searchsorted(numbers, (value, value + 1)))] for value in wanted]
         return np.sort(np.concatenate(parts)) if parts else rows[:0]
 
     def _made(self, rows: Rows) -> Iterator[Operation]:
-        return map(Operation, *(self.source.read(name, rows) for name in Operation._fields))
+        words, fields = self.history.once(_words), list[Iterable[Any]]()
+        for name in Operation._fields:
+            numbers = column(self.history, name, rows).tolist()
+            fields.append(map(words[name], numbers) if name in words else numbers)
+        return map(Operation, *fields)
 
 
 _BLOCK: Final = 1 << 14  # operations that are made at once
@@ -155,7 +145,7 @@ class ByKey:
     """The operations of a history that a model speaks of, key by key. keyed: if not, all stand under `WHOLE`."""
 
     def __init__(self, history: History, kinds: Iterable[F], *, keyed: bool = True) -> None:
-        self._source = Source(history)
+        self._history = history
         self._keyed = keyed
         self._wanted = np.zeros(256, bool)
         self._wanted[list(kinds)] = True
@@ -169,17 +159,17 @@ class ByKey:
 
     def __getitem__(self, key: int) -> Operations:
         rows = self._parts.get(key, self._rows[:0]) if self._keyed else self._rows
-        return Operations(self._source, rows)
+        return Operations(self._history, rows)
 
     def only(self, key: int) -> Operations:
         """As `[key]`, but without sorting the operations of other keys. Faster if only a few keys are asked for."""
         if not self._keyed:
-            return Operations(self._source, self._rows)
-        return Operations(self._source, np.flatnonzero(self._mask & (self._source.history.columns["key"] == key)))
+            return Operations(self._history, self._rows)
+        return Operations(self._history, np.flatnonzero(self._mask & (self._history.columns["key"] == key)))
 
     @cached_property
     def _mask(self) -> npt.NDArray[np.bool_]:
-        return self._wanted[self._source.history.columns["f"]]
+        return self._wanted[self._history.columns["f"]]
 
     @cached_property
     def _rows(self) -> Rows:
@@ -191,7 +181,7 @@ class ByKey:
             return {}
         if not self._keyed:
             return {WHOLE: self._rows}
-        key = self._source.array("key", self._rows)
+        key = self._history.columns["key"][self._rows]
         order = np.argsort(key, kind="stable")
         rows, key = self._rows[order], key[order]
         bounds = [0, *(np.flatnonzero(key[1:] != key[:-1]) + 1).tolist(), len(key)]

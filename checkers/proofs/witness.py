@@ -10,18 +10,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from checkers.engines.search_plan import OutOfTime, plan
-from checkers.engines.search_states import OutOfMemory, StateSearch
+from checkers.engines.search import KeySearch
+from checkers.engines.search_plan import OutOfTime
 from checkers.history.foreign_values import shown, spelled
 from checkers.history.history import History
 from checkers.models.all_models import Specification
 from checkers.models.model import UNSET, Model, Operation
-from checkers.models.operations import Operations, Source
+from checkers.models.operations import Operations
 from checkers.properties.conclusions import CONCLUSIONS
 from checkers.row_format import LATE, NONE, F, Reason
 
 TOLD: Final = 40  # operations that get a sentence; of more, the last ones
 _SECONDS: Final = 0.5  # the most time for finding out what should have been
+_STEPS: Final = 1_000_000  # the most steps of a search for it
 
 _DEEDS: Final[Mapping[F, tuple[str, str, str]]] = {
     F.ACQUIRE: (
@@ -50,7 +51,7 @@ def tell(
     history: History, statement: Specification, model: Model | None, kind: str, rows: Sequence[int]
 ) -> tuple[str, ...]:
     """The story of a sub-history that proves a history invalid."""
-    operations = Operations(Source(history), np.array(sorted(rows), np.int64))
+    operations = Operations(history, np.array(sorted(rows), np.int64))
     teller = _Teller(history, statement)
     ordered = sorted(operations, key=lambda o: (o.inv if o.unknown else o.ret, o.row))
     left_out = [f"{len(ordered) - TOLD} operations came before these."] if len(ordered) > TOLD else []
@@ -84,13 +85,12 @@ class _Teller:
     def should(self, operations: Operations, model: Model) -> list[str]:
         """What should have been: the states that were possible when the operation without a place returned."""
         try:
-            planned = plan(operations, model, time.monotonic() + _SECONDS)
-            search = StateSearch(planned, model, time.monotonic() + _SECONDS)
-            if not search.run(1_000_000) or search.order is not None or not search.stuck.rows:
-                return []
-        except (OutOfTime, OutOfMemory):
+            searched = KeySearch(operations, model, time.monotonic() + _SECONDS).run(_STEPS)
+        except OutOfTime:
             return []
-        stuck = search.stuck
+        if searched is None or not searched.stuck.rows:
+            return []
+        stuck = searched.stuck
         (operation,) = operations.only(stuck.rows[:1])
         states = dict.fromkeys(self._words(getattr(state, "value", state)) for state in stuck.states)
         who, there = self.who(operation), ""

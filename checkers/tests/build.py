@@ -17,7 +17,7 @@ from checkers.measures.measure import Gauge
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.engine_answer import EngineAnswer
 from checkers.models.model import Illegal, Model, Settings
-from checkers.models.operations import Operations, Source
+from checkers.models.operations import Operations
 from checkers.properties.check_result import CheckResult
 from checkers.row_format import FIELDS, FINAL, NONE, F, Outcome, Reason
 
@@ -181,7 +181,7 @@ def replayed(history: History, answer: EngineAnswer, model: Model) -> None:
     """Raises Disagreement unless each valid key's order has all rows that it must, and respects time and the model."""
     invalid = {conflict.key for conflict in answer.conflicts}
     open_keys = invalid | answer.undecided.keys()
-    operations = list(Operations(Source(history), np.arange(len(history))))
+    operations = list(Operations(history, np.arange(len(history))))
     key = history.columns["key"].tolist()
     rows = [row for row in answer.order().tolist() if key[row] not in invalid]
     expected = {

@@ -17,7 +17,7 @@ from checkers.models.accumulators import Counter, Elements
 from checkers.models.engine_answer import EngineAnswer
 from checkers.models.kv import Kv
 from checkers.models.model import Operation, Settings
-from checkers.models.operations import Operations, Source
+from checkers.models.operations import Operations
 from checkers.models.registers import CasRegister, MultiRegister
 from checkers.row_format import F
 from checkers.tests.acts import Act, history_of
@@ -150,7 +150,7 @@ def test_appended_keys_are_left_to_the_search() -> None:
 
 def operations(acts: Sequence[Act]) -> Operations:
     history = history_of(acts)
-    return Operations(Source(history), np.arange(len(history)))
+    return Operations(history, np.arange(len(history)))
 
 
 def needed(model: Any, acts: Sequence[Act], row: int) -> set[int]:

@@ -17,7 +17,7 @@ from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, STEPS
 from checkers.history.history import History
 from checkers.models.all_models import MODELS, Specification
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
-from checkers.models.operations import WHOLE, ByKey, Operations, Source
+from checkers.models.operations import WHOLE, ByKey, Operations
 from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
 from checkers.row_format import INFINITY, NONE, F, Reason
@@ -42,7 +42,7 @@ class Cell(Model):
 
 def of(book: Book) -> Operations:
     history = book.history()
-    return Operations(Source(history), np.arange(len(history)))
+    return Operations(history, np.arange(len(history)))
 
 
 FAR = float("inf")
@@ -192,7 +192,7 @@ def test_a_bad_key_is_found_beside_one_that_explodes() -> None:
 
 def test_operations_are_read_from_columns() -> None:
     history = Book(keys=("a", "b")).write(3, 4, 5, 7, token=9, key=1).read(1, 0, 2, NONE, INFO).history()
-    operations = Operations(Source(history), np.arange(2))
+    operations = Operations(history, np.arange(2))
     read, write = operations
     assert read == Operation(0, F.READ, INFO, 1, INFINITY, 2, "a", 2, NONE, NONE, NONE)
     assert write == operations[1] == operations[-1]
@@ -202,7 +202,7 @@ def test_operations_are_read_from_columns() -> None:
 
 def test_values_of_foreign_files_are_those_that_the_file_names() -> None:
     history = replace(Book().write(1, 2, 1, 1).read(3, 4, 1, 0).read(5, 6, 1, NONE).history(), values=(None, "x"))
-    operations = Operations(Source(history), np.arange(3))
+    operations = Operations(history, np.arange(3))
     assert [o.value for o in operations] == ["x", None, UNSET]
     assert [o.row for o in operations.where(value="x")] == [0]
 
