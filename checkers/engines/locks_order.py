@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.engines import locks_alone as alone
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.kernel import Column
 from checkers.engines.locks_by_owner import DEPTH, OwnerHolds, Slots, spans
 from checkers.engines.locks_together import Sweep
+from checkers.history.counting import any_of
 from checkers.history.history import History
-from checkers.row_format import INFINITY, F, Outcome
+from checkers.row_format import ACQUIRES, INFINITY, F, Outcome
 
 
 class Order(NamedTuple):
@@ -52,24 +53,12 @@ def members(history: History, held: OwnerHolds, slots: Slots, how: int) -> Colum
     member[held.release[ended]] = count[ended]
     if how == DEPTH:
         c = history.columns
-        acknowledged = (c["outcome"] == Outcome.OK) & np.isin(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE))
-        member = _inside(member, acknowledged, slots.of, slots.total)
+        # Nothing lies inside an unanswered acquire that was released later.
+        rows = np.flatnonzero((c["outcome"] == Outcome.OK) & any_of(c["f"], (*ACQUIRES, F.RELEASE)))
+        rows = rows[np.argsort(slots.of[rows], kind="stable")]
+        before = rows[np.maximum.accumulate(np.where(member[rows] >= 0, np.arange(len(rows)), 0))]
+        member[rows] = np.where(slots.of[before] == slots.of[rows], member[before], -1)
     return member
-
-
-@kernel
-def _inside(member: Column, acknowledged: Column, slot: Column, slots: int) -> Column:
-    result = np.empty(len(member), np.int64)
-    current = np.full(slots, -1, np.int64)
-    for i in range(len(member)):
-        result[i] = member[i]
-        if not acknowledged[i]:
-            continue  # an unanswered acquire that was released later: nothing lies inside
-        if member[i] >= 0:
-            current[slot[i]] = member[i]
-        else:
-            result[i] = current[slot[i]]
-    return result
 
 
 def merged(order: Order, other: Order) -> Column:
