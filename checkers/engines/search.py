@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from checkers.engines.search_plan import OutOfTime, SearchTable, plan
+from checkers.engines.search_plan import OutOfTime, plan
 from checkers.engines.search_states import OutOfMemory, StateSearch, Stuck
-from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, search_table, table
+from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, SearchTable, search_table, table
 from checkers.models.model import Model
 from checkers.models.operations import Operations
 

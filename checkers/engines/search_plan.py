@@ -9,14 +9,12 @@ import time
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from checkers.engines.kernel import kernel
+from checkers.history.counting import Ints
 from checkers.models.model import Model, Operation
 from checkers.models.operations import Operations
 from checkers.row_format import INFINITY
-
-Numbers = npt.NDArray[np.int64]
 
 _BLOCK: Final = 1 << 14
 """Rows between two looks at the clock."""
@@ -35,10 +33,10 @@ def look_at_the_clock(deadline: float) -> None:
 class SearchPlan(NamedTuple):
     """The operations of one key."""
 
-    rows: Numbers  # row numbers, of the answered operations and then of the unknown ones
+    rows: Ints  # row numbers, of the answered operations and then of the unknown ones
     answered: int  # how many were answered; there are as many events
-    begins: Numbers  # of each operation the first event at which it is in flight
-    kinds: Numbers  # of each operation; those of one kind are interchangeable
+    begins: Ints  # of each operation the first event at which it is in flight
+    kinds: Ints  # of each operation; those of one kind are interchangeable
     examples: list[Operation]  # one of each kind
     changing: list[bool]  # of each kind whether it can change a state
 
@@ -71,7 +69,7 @@ def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:
     return SearchPlan(operations.rows[order], answered, begins, kinds[order], examples, changing)
 
 
-def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -> Numbers:
+def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -> Ints:
     """A number for each row, counted from 0; rows that are equal in all these fields have the same number."""
     numbers: dict[tuple[int, ...], int] = {}
     result = np.empty(len(operations), np.int64)
@@ -84,50 +82,8 @@ def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -
     return result
 
 
-class SearchTable(NamedTuple):
-    """The operations of one key, as in `SearchPlan`, and the states that they can reach."""
-
-    begins: Numbers  # of each operation the first event at which it is in flight
-    kinds: Numbers  # of each: those of one kind are interchangeable
-    answered: int  # how many were answered; there are as many events
-    after: Numbers  # after[state * kinds + kind] is the state after, -1 for none
-    reading: Numbers  # of each kind 1 if it changes nothing
-
-
-class Flying(NamedTuple):
-    """The operations in flight at each event, in order of return, one event after the other."""
-
-    starts: Numbers  # of each event where its part begins; one more than there are events
-    operations: Numbers
-
-
 @kernel
-def in_flight(table: SearchTable, wanted: int) -> Flying:
-    """The answered operations in flight that read (wanted 1) or that change (wanted 0)."""
-    begins, kinds, answered, _, reading = table
-    starts = np.zeros(answered + 1, np.int64)
-    fresh = np.zeros(answered + 1, np.int64)
-    for n in range(answered):
-        if reading[kinds[n]] == wanted:
-            fresh[begins[n]] += 1
-    flying = 0
-    for event in range(answered):
-        flying += fresh[event]
-        starts[event + 1] = starts[event] + flying
-        if reading[kinds[event]] == wanted:
-            flying -= 1
-    flight = np.empty(starts[answered], np.int64)
-    filled = np.zeros(answered, np.int64)
-    for n in range(answered):
-        if reading[kinds[n]] == wanted:
-            for event in range(begins[n], n + 1):
-                flight[starts[event] + filled[event]] = n
-                filled[event] += 1
-    return Flying(starts, flight)
-
-
-@kernel
-def slots(begins: Numbers, answered: int) -> tuple[Numbers, int]:
+def slots(begins: Ints, answered: int) -> tuple[Ints, int]:
     """Answered operation → its bit in masks, such that no two in flight together share one; how many bits there are."""
     starts = np.zeros(answered + 1, np.int64)
     for n in range(answered):
@@ -154,25 +110,3 @@ def slots(begins: Numbers, answered: int) -> tuple[Numbers, int]:
         free[left] = slot[event]
         left += 1
     return slot, width
-
-
-@kernel
-def previous(table: SearchTable) -> Numbers:
-    """Unknown operation → the one of its kind invoked before it, -1 for none; both counted from 0."""
-    kinds, answered = table.kinds, table.answered
-    unknown = len(kinds) - answered
-    result = np.empty(unknown, np.int64)
-    last = np.full(len(table.reading), -1, np.int64)
-    for which in range(unknown):
-        result[which] = last[kinds[answered + which]]
-        last[kinds[answered + which]] = which
-    return result
-
-
-@kernel
-def grown(old: Numbers, used: int, size: int) -> Numbers:
-    """A larger copy."""
-    new = np.empty(size, np.int64)
-    for n in range(used):
-        new[n] = old[n]
-    return new

@@ -10,22 +10,36 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.kernel import kernel
-from checkers.engines.search_plan import (
-    Flying,
-    Numbers,
-    SearchPlan,
-    SearchTable,
-    grown,
-    in_flight,
-    look_at_the_clock,
-    previous,
-    slots,
-)
+from checkers.engines.search_plan import SearchPlan, look_at_the_clock, slots
+from checkers.history.counting import Ints
 from checkers.models.model import Illegal, Model, State
 
 
+class Flying(NamedTuple):
+    """The operations in flight at each event, in order of return, one event after the other."""
+
+    starts: Ints  # of each event where its part begins; one more than there are events
+    operations: Ints
+
+
+class SearchTable(NamedTuple):
+    """The operations of one key, as in `SearchPlan`, and the states that they can reach."""
+
+    begins: Ints  # of each operation the first event at which it is in flight
+    kinds: Ints  # of each: those of one kind are interchangeable
+    answered: int  # how many were answered; there are as many events
+    after: Ints  # after[state * width + kind] is the state after, -1 for none
+    width: int  # how many kinds there are
+    changing: Flying  # of the answered operations those that can change a state
+    reading: Flying  # the others
+    slot: Ints  # of each answered operation its bit in masks
+    earlier: Ints  # of each unknown operation the one of its kind invoked before it, -1 for none; counted from 0
+    masks: int  # where in a configuration the mask of the unknown ones begins
+    stride: int  # how many numbers a configuration is
+
+
 @kernel
-def bits(words: Numbers, begin: int, end: int) -> int:
+def bits(words: Ints, begin: int, end: int) -> int:
     """How many bits are set in the words from `begin` to `end`."""
     result = 0
     for place in range(begin, end):
@@ -39,15 +53,15 @@ def bits(words: Numbers, begin: int, end: int) -> int:
 class Known(NamedTuple):
     """Configurations that were reached, by number; -1 for none."""
 
-    store: Numbers  # `stride` numbers of each: event, state, mask of those in flight, mask of the unknown ones
-    cost: Numbers  # of each: configurations with less are looked at sooner
-    parent: Numbers  # of each the configuration that it came from
-    through: Numbers  # of each the operation that led to it
-    tried: Numbers  # of each how many of its choices were looked at
-    hashes: Numbers  # of each
-    links: Numbers  # of each another of equal hash
-    heads: Numbers  # of each hash the latest one
-    heap: Numbers  # the configurations that are yet to be looked at
+    store: Ints  # `stride` numbers of each: event, state, mask of those in flight, mask of the unknown ones
+    cost: Ints  # of each: configurations with less are looked at sooner
+    parent: Ints  # of each the configuration that it came from
+    through: Ints  # of each the operation that led to it
+    tried: Ints  # of each how many of its choices were looked at
+    hashes: Ints  # of each
+    links: Ints  # of each another of equal hash
+    heads: Ints  # of each hash the latest one
+    heap: Ints  # the configurations that are yet to be looked at
 
 
 @kernel
@@ -118,36 +132,56 @@ def table(plan: SearchPlan, model: Model, limit: int, deadline: float) -> Search
         look_at_the_clock(deadline)
     moves = np.array(after, np.int64).reshape(len(states), -1)
     moves, merged = np.unique(moves, axis=1, return_inverse=True)
-    reading = ((moves == -1) | (moves == np.arange(len(states))[:, None])).all(axis=0)
-    return SearchTable(plan.begins, merged.ravel()[plan.kinds], plan.answered, moves.ravel(), reading.astype(np.int64))
+    kinds = merged.ravel()[plan.kinds]
+    reads = ((moves == -1) | (moves == np.arange(len(states))[:, None])).all(axis=0)[kinds[: plan.answered]]
+    slot, most = slots(plan.begins, plan.answered)
+    masks = 2 + -(-most // BITS)
+    return SearchTable(
+        begins=plan.begins,
+        kinds=kinds,
+        answered=plan.answered,
+        after=moves.ravel(),
+        width=moves.shape[1],
+        changing=_in_flight(plan.begins, np.flatnonzero(~reads), plan.answered),
+        reading=_in_flight(plan.begins, np.flatnonzero(reads), plan.answered),
+        slot=slot,
+        earlier=_earlier(kinds[plan.answered :]),
+        masks=masks,
+        stride=masks + -(-(len(kinds) - plan.answered) // BITS),
+    )
 
 
-class Flight(NamedTuple):
-    """The operations that are in flight at each event."""
+def _in_flight(begins: Ints, operations: Ints, events: int) -> Flying:
+    """The operations in flight at each event. operations: answered ones, in order of return."""
+    lasting = operations + 1 - begins[operations]
+    flying = np.repeat(operations, lasting)
+    event = np.arange(len(flying)) - np.repeat(np.cumsum(lasting) - operations - 1, lasting)
+    order = np.argsort(event, kind="stable")
+    return Flying(np.searchsorted(event[order], np.arange(events + 1)), flying[order])
 
-    changing: Flying
-    reading: Flying
-    slot: Numbers  # of each answered operation its bit in masks
-    earlier: Numbers  # of each unknown operation the one of its kind invoked before it, -1 for none
-    masks: int  # where in a configuration the mask of the unknown ones begins
-    stride: int  # how many numbers a configuration is
+
+def _earlier(kinds: Ints) -> Ints:
+    """Of each operation the last one before it of the same kind, -1 for none."""
+    order = np.argsort(kinds, kind="stable")
+    same = np.flatnonzero(kinds[order][1:] == kinds[order][:-1])
+    result = np.full(len(kinds), -1, np.int64)
+    result[order[same + 1]] = order[same]
+    return result
 
 
 class SearchEnd(NamedTuple):
     """How a search ended."""
 
     answer: int  # FOUND, NONE_FOUND, STEPS_SPENT or MEMORY_SPENT
-    order: Numbers  # numbers of operations
+    order: Ints  # numbers of operations
     furthest: int  # the furthest event that was reached
     taken: int  # steps
 
 
 @kernel
-def settle(table: SearchTable, flight: Flight, now: Numbers, order: Numbers, ordered: int) -> int:
+def settle(table: SearchTable, now: Ints, order: Ints, ordered: int) -> int:
     """Places operations that fit and change nothing, and passes returns of placed ones. Returns the order's length."""
-    begins, kinds, answered, after, _ = table
-    starts, readers = flight.reading
-    slot, count = flight.slot, len(table.reading)
+    begins, kinds, answered, after, width, _, (starts, readers), slot, _, _, _ = table
     event = now[0]
     first = True
     while event < answered:
@@ -156,7 +190,7 @@ def settle(table: SearchTable, flight: Flight, now: Numbers, order: Numbers, ord
             if first or begins[n] == event:
                 word = 2 + slot[n] // BITS
                 bit = 1 << (slot[n] % BITS)
-                if now[word] & bit == 0 and after[now[1] * count + kinds[n]] >= 0:
+                if now[word] & bit == 0 and after[now[1] * width + kinds[n]] >= 0:
                     now[word] |= bit
                     order[ordered] = n
                     ordered += 1
@@ -172,7 +206,7 @@ def settle(table: SearchTable, flight: Flight, now: Numbers, order: Numbers, ord
 
 
 @kernel
-def hashed(now: Numbers, end: int) -> int:
+def hashed(now: Ints, end: int) -> int:
     """A hash of the first numbers of a configuration, up to `end`."""
     code: int = now[0] * 31 + now[1]
     for word in range(2, end):
@@ -183,29 +217,24 @@ def hashed(now: Numbers, end: int) -> int:
 @kernel
 def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
     """Searches a table. steps: the most choices and passed returns; memory: the most configurations."""
-    answered = table.answered
-    unknown = len(table.kinds) - answered
-    slot, width = slots(table.begins, answered)
-    masks = 2 + (width + BITS - 1) // BITS
-    stride = masks + (unknown + BITS - 1) // BITS
-    flight = Flight(in_flight(table, 0), in_flight(table, 1), slot, previous(table), masks, stride)
+    answered, masks, stride = table.answered, table.masks, table.stride
     none = np.empty(0, np.int64)
     known = _more_room(Known(none, none, none, none, none, none, none, none, none), 0, 0, stride)
     stored, size = 0, 0
     order = np.empty(len(table.kinds), np.int64)
-    stamps = np.zeros(len(table.reading), np.int64)
+    stamps = np.zeros(table.width, np.int64)
     stamp = 0
     now = np.zeros(stride, np.int64)  # the configuration to be entered
     came_from, choice = -1, -1
     furthest, taken = 0, 0
     while True:
         taken -= now[0]
-        settle(table, flight, now, order, 0)
+        settle(table, now, order, 0)
         event = now[0]
         taken += event
         furthest = max(furthest, event)
         if event == answered:
-            return SearchEnd(FOUND, _path(table, flight, known, came_from, choice), furthest, taken)
+            return SearchEnd(FOUND, _path(table, known, came_from, choice), furthest, taken)
         code = hashed(now, masks)
         if not _met(known, now, code, masks):
             if stored == memory:
@@ -229,12 +258,21 @@ def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
             taken += 1
             came_from = known.heap[0]
             stamp += 1
-            choice = _chosen(table, flight, known, came_from, stamps, stamp)
+            choice = _chosen(table, known, came_from, stamps, stamp)
             if choice < 0:
                 size = popped(known, size, stride)
         for word in range(stride):
             now[word] = known.store[came_from * stride + word]
-        _placed(table, flight, now, choice)
+        _placed(table, now, choice)
+
+
+@kernel
+def _grown(old: Ints, used: int, size: int) -> Ints:
+    """A larger copy."""
+    new = np.empty(size, np.int64)
+    for n in range(used):
+        new[n] = old[n]
+    return new
 
 
 @kernel
@@ -247,20 +285,20 @@ def _more_room(known: Known, stored: int, size: int, stride: int) -> Known:
         links[n] = heads[known.hashes[n] % (2 * room)]
         heads[known.hashes[n] % (2 * room)] = n
     return Known(
-        grown(known.store, stored * stride, room * stride),
-        grown(known.cost, stored, room),
-        grown(known.parent, stored, room),
-        grown(known.through, stored, room),
-        grown(known.tried, stored, room),
-        grown(known.hashes, stored, room),
+        _grown(known.store, stored * stride, room * stride),
+        _grown(known.cost, stored, room),
+        _grown(known.parent, stored, room),
+        _grown(known.through, stored, room),
+        _grown(known.tried, stored, room),
+        _grown(known.hashes, stored, room),
         links,
         heads,
-        grown(known.heap, size, room),
+        _grown(known.heap, size, room),
     )
 
 
 @kernel
-def _met(known: Known, now: Numbers, code: int, masks: int) -> bool:
+def _met(known: Known, now: Ints, code: int, masks: int) -> bool:
     """Whether a configuration was reached before with the same unknown operations spent as now, or fewer of them."""
     store, stride = known.store, len(now)
     at = known.heads[code % len(known.heads)]
@@ -277,11 +315,10 @@ def _met(known: Known, now: Numbers, code: int, masks: int) -> bool:
 
 
 @kernel
-def _chosen(table: SearchTable, flight: Flight, known: Known, here: int, stamps: Numbers, stamp: int) -> int:
+def _chosen(table: SearchTable, known: Known, here: int, stamps: Ints, stamp: int) -> int:
     """The next operation to be placed in a configuration, -1 for none. A stamp marks the kinds that were looked at."""
-    begins, kinds, answered, after, reading = table
-    (starts, changing), _, slot, earlier, masks, _ = flight
-    store, tried, base, count = known.store, known.tried, here * flight.stride, len(reading)
+    begins, kinds, answered, after, width, (starts, changing), _, slot, earlier, masks, stride = table
+    store, tried, base = known.store, known.tried, here * stride
     event, state = store[base], store[base + 1]
     position = 0
     for place in range(starts[event], starts[event + 1]):
@@ -289,14 +326,14 @@ def _chosen(table: SearchTable, flight: Flight, known: Known, here: int, stamps:
         position += 1
         if stamps[kinds[n]] != stamp and store[base + 2 + slot[n] // BITS] & (1 << (slot[n] % BITS)) == 0:
             stamps[kinds[n]] = stamp
-            if position > tried[here] and after[state * count + kinds[n]] >= 0:
+            if position > tried[here] and after[state * width + kinds[n]] >= 0:
                 tried[here] = position
                 return int(n)
     for which in range(max(tried[here] - position, 0), len(kinds) - answered):
         n = answered + which
         if begins[n] > event:
             break
-        to = after[state * count + kinds[n]]
+        to = after[state * width + kinds[n]]
         if to < 0 or to == state or stamps[kinds[n]] == stamp:
             continue
         if store[base + masks + which // BITS] & (1 << (which % BITS)) != 0:
@@ -310,16 +347,16 @@ def _chosen(table: SearchTable, flight: Flight, known: Known, here: int, stamps:
 
 
 @kernel
-def _placed(table: SearchTable, flight: Flight, now: Numbers, n: int) -> None:
+def _placed(table: SearchTable, now: Ints, n: int) -> None:
     """Moves a configuration on by one operation."""
     answered = table.answered
-    now[1] = table.after[now[1] * len(table.reading) + table.kinds[n]]
-    which = flight.slot[n] if n < answered else n - answered
-    now[(2 if n < answered else flight.masks) + which // BITS] |= 1 << (which % BITS)
+    now[1] = table.after[now[1] * table.width + table.kinds[n]]
+    which = table.slot[n] if n < answered else n - answered
+    now[(2 if n < answered else table.masks) + which // BITS] |= 1 << (which % BITS)
 
 
 @kernel
-def _path(table: SearchTable, flight: Flight, known: Known, came_from: int, choice: int) -> Numbers:
+def _path(table: SearchTable, known: Known, came_from: int, choice: int) -> Ints:
     """The order from its beginning to a choice."""
     path = np.empty(len(table.kinds), np.int64)
     order = np.empty(len(table.kinds), np.int64)
@@ -329,10 +366,10 @@ def _path(table: SearchTable, flight: Flight, known: Known, came_from: int, choi
         length += 1
         choice = known.through[came_from]
         came_from = known.parent[came_from]
-    now = np.zeros(flight.stride, np.int64)
-    ordered = settle(table, flight, now, order, 0)
+    now = np.zeros(table.stride, np.int64)
+    ordered = settle(table, now, order, 0)
     for step in range(length - 1, -1, -1):
         order[ordered] = path[step]
-        _placed(table, flight, now, path[step])
-        ordered = settle(table, flight, now, order, ordered + 1)
+        _placed(table, now, path[step])
+        ordered = settle(table, now, order, ordered + 1)
     return order[:ordered]
