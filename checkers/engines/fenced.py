@@ -25,14 +25,14 @@ from checkers.engines.fenced_accesses import (
     unsettled,
 )
 from checkers.engines.fenced_order import arranged, within
-from checkers.engines.fenced_origins import UNREAD, live, traced
-from checkers.engines.fenced_refusals import StoreColumns, explanations, needless
+from checkers.engines.fenced_origins import UNREAD, settled, traced
+from checkers.engines.fenced_refusals import Reasons, StoreColumns, explanations, needless
 from checkers.engines.fenced_screen import doubtful
-from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, carried_over, overtaken, surveyed
+from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, Findings, carried_over, overtaken, surveyed
 from checkers.engines.kernel import SMALL, Column, kernel
 from checkers.history.finding import Finding
 from checkers.history.history import History
-from checkers.models.engine_answer import Conflict, EngineAnswer
+from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
 from checkers.models.model import Settings
 from checkers.models.stores import Rule, rule_of
 from checkers.row_format import F, Outcome
@@ -50,7 +50,6 @@ class Broken(NamedTuple):
     readers: Column  # of each of these rows, if it was never answered, the read that proves it accepted; else -1
     repeated: Column  # of each key whether a value that was read was written several times
     loose: Column  # of each key whether it has loose reads
-    order: Column  # the rows of all other keys, those of each in an order of linearization points; empty if not wanted
 
 
 def fenced_store(history: History, settings: Settings) -> EngineAnswer:
@@ -66,7 +65,7 @@ def fenced_store(history: History, settings: Settings) -> EngineAnswer:
     undecided = _undecided(broken)
     for conflict in conflicts:
         undecided.pop(conflict.key, None)
-    return EngineAnswer(conflicts, undecided, lambda: judged(columns, terms, 1).order)
+    return EngineAnswer(conflicts, undecided, lambda: _order(columns, terms))
 
 
 def fenced_findings(history: History, rule: Rule) -> tuple[list[Finding], dict[int, str]]:
@@ -122,19 +121,26 @@ def _judged(columns: AccessColumns, terms: Terms) -> Broken:
     """What `judged` finds; it is run only on the keys that do not pass the first look."""
     doubt = screened(columns, terms)
     if doubt.all():
-        return judged(columns, terms, 0)
+        return judged(columns, terms)
     if not doubt.any():
         none = np.empty(0, np.int64)
-        return Broken(none, none, none, none, doubt, doubt, none)
+        return Broken(none, none, none, none, doubt, doubt)
     rows = np.flatnonzero(doubt[columns.key])
     part = AccessColumns(*[column[rows] for column in columns])
     part = part._replace(key=(np.cumsum(doubt)[part.key] - 1).astype(part.key.dtype))
     size = len(columns.key) if judged.fast or len(rows) >= SMALL else len(rows)
-    broken = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))), 0)
+    broken = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))))
     repeated, loose = np.zeros((2, len(doubt)), np.bool_)
     repeated[doubt], loose[doubt] = broken.repeated, broken.loose
     rows = np.append(rows, -1)  # so that -1 remains -1
-    return Broken(broken.kind, rows[broken.at], rows[broken.rows], rows[broken.readers], repeated, loose, broken.order)
+    return Broken(broken.kind, rows[broken.at], rows[broken.rows], rows[broken.readers], repeated, loose)
+
+
+def _order(columns: AccessColumns, terms: Terms) -> Rows:
+    """The rows of the keys that are decided and not broken, those of each key in an order of linearization points."""
+    store, reasons, findings, _ = examined(columns, terms)
+    store.skip[columns.key[findings.at[: findings.used]]] = True
+    return arranged(store, reasons)
 
 
 def posed(history: History, settings: Settings, rule: Rule) -> tuple[AccessColumns, Terms]:
@@ -158,37 +164,39 @@ def screened(columns: AccessColumns, terms: Terms) -> Column:
 
 
 @kernel
-def judged(columns: AccessColumns, terms: Terms, arrange: int) -> Broken:
-    """Judges all keys. arrange: 1 if the order is wanted."""
-    key, keys, reads = columns.key, terms.keys, terms.reads
+def examined(columns: AccessColumns, terms: Terms) -> tuple[StoreColumns, Reasons, Findings, Column]:
+    """(all that is known, what may explain refusals, all findings, of each key whether it has loose reads)."""
+    key, keys = columns.key, terms.keys
     kind, tokens, values, odd = classified(columns, terms)
     loose = unsettled(kind, columns, keys) if odd else np.full(keys, False, np.bool_)
     group, begin = grouped(kind, columns, tokens, odd)
-    origin = np.full(len(kind), UNREAD, np.int32)
-    accesses = Accesses(kind, key, columns.value, columns.inv, columns.ret, group, begin, origin)
+    origin, home = np.full(len(kind), UNREAD, np.int32), np.full(len(kind), -1, np.int32)
+    accesses = Accesses(kind, key, columns.value, columns.inv, columns.ret, group, begin, origin, home)
     traced(accesses, values, terms.initial)
-    turn = sequential(accesses) if reads else np.full(keys, False, np.bool_)
+    settled(accesses, terms.reads)
+    turn = sequential(accesses) if terms.reads else np.full(keys, False, np.bool_)
     survey, findings = surveyed(accesses, turn, terms)
-    before, last, skip, findings = overtaken(accesses, survey.early, survey.latest, reads, findings)
+    before, last, skip, findings = overtaken(accesses, survey.early, survey.latest, findings)
     final_write, reader, findings = carried_over(accesses, survey, skip, terms.initial, findings)
     lead, findings = within(accesses, survey, final_write, reader, findings)
-    order = np.empty(0, np.int64)
-    spared, refused = unanswered(kind)
-    if refused or arrange:
-        for k in range(keys):
-            skip[k] = skip[k] or survey.doubtful[k] or loose[k]
-        store = StoreColumns(terms, accesses, survey, before, last, final_write, lead, skip)
-        reasons = explanations(store, spared)
-        findings = needless(store, reasons, spared, findings)
-        if arrange:
-            for at in findings.at[: findings.used]:
-                skip[key[at]] = True
-            order = arranged(store, reasons)
+    for k in range(keys):
+        skip[k] = skip[k] or survey.doubtful[k] or loose[k]
+    store = StoreColumns(terms, accesses, survey, before, last, final_write, lead, skip)
+    spared = unanswered(kind)
+    reasons = explanations(store, spared)
+    return store, reasons, needless(store, reasons, spared, findings), loose
+
+
+@kernel
+def judged(columns: AccessColumns, terms: Terms) -> Broken:
+    """Judges all keys."""
+    store, _, findings, loose = examined(columns, terms)
+    kind, origin = store.accesses.kind, store.accesses.origin
     rows = findings.rows[: PROOF * findings.used]
     readers = np.full(len(rows), -1, np.int64)
     for n in range(len(rows)):
         row = rows[n]
-        if row >= 0 and kind[row] == UNKNOWN and live(kind, origin, row):
+        if row >= 0 and kind[row] == UNKNOWN and origin[row] >= 0:
             readers[n] = origin[row]
     used = findings.used
-    return Broken(findings.kind[:used], findings.at[:used], rows, readers, survey.doubtful, loose, order)
+    return Broken(findings.kind[:used], findings.at[:used], rows, readers, store.survey.doubtful, loose)

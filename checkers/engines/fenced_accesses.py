@@ -101,6 +101,7 @@ class Accesses(NamedTuple):
     # are numbered in order of key and token, each key's first one being that of its initial value
     begin: Column  # of each key, not row, its first group; one entry more than there are keys
     origin: Column  # of a read the write of its value, of a write a read of its value: see `fenced_origins`
+    home: Column  # the group in which the access certainly counts, -1 for none
 
 
 class Range(NamedTuple):
@@ -183,17 +184,15 @@ def unsettled(kind: Column, columns: AccessColumns, keys: int) -> Column:
 
 
 @kernel
-def unanswered(kind: Column) -> tuple[Column, bool]:
-    """(rows of refused and unknown accesses, whether some were refused)."""
+def unanswered(kind: Column) -> Column:
+    """The rows of refused and unknown accesses, in order of invocation."""
     rows = np.empty(len(kind), np.int32)
     count = 0
-    refused = False
     for row in range(len(kind)):
         if UNKNOWN <= kind[row] <= REFUSED:
             rows[count] = row
             count += 1
-            refused = refused or kind[row] >= READ_REFUSED
-    return rows[:count], refused
+    return rows[:count]
 
 
 class Table(NamedTuple):

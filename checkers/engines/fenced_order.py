@@ -11,9 +11,12 @@ maximum of s decide; where the order fails, two clusters contradict each other.
 import numpy as np
 
 from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED, Accesses, sort_rows
-from checkers.engines.fenced_refusals import Reasons, StoreColumns, reason_of
-from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, Findings, Survey, home, noted
+from checkers.engines.fenced_refusals import Reasons, StoreColumns
+from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, Findings, Survey, noted
 from checkers.engines.kernel import Column, kernel
+from checkers.history.counting import apart
+from checkers.history.history import Columns
+from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
 
 
@@ -116,97 +119,58 @@ def _zones(rows: Column, accesses: Accesses, survey: Survey, findings: Findings)
     return findings
 
 
-EXPLANATION = -3
-CARRIED = -2
-"""Places of accesses within a group, before those of clusters."""
-
-
-@kernel
-def arranged(store: StoreColumns, reasons: Reasons) -> Column:
+def arranged(store: StoreColumns, reasons: Reasons) -> Rows:
     """The rows of all keys that are not to be skipped, in an order of linearization points. O(n log n).
 
     A group stands in the order of its clusters, or as invoked if the accesses of each token follow one another. An
     unknown access that explains a refusal stands before the group of its token. A refusal stands before the first
     access invoked after its return: this respects real time, and what can have raised the bar comes before the refusal.
     """
-    accesses, reads = store.accesses, store.terms.reads
-    kind, key, skip = accesses.kind, accesses.key, store.skip
-    count = len(kind)
-    within = _within(store, reasons.first)
-    rows = np.empty(count, np.int32)
-    others = np.empty(count, np.int32)
-    place = np.full(count, -1, np.int64)
-    certain, idle = 0, 0
-    for row in range(count):
-        what = kind[row]
-        if skip[key[row]]:
-            continue
-        if READ_REFUSED <= what <= REFUSED or what == IDLE:
-            others[idle] = row
-            idle += 1
-        if READ_REFUSED <= what <= REFUSED:
-            reason = reason_of(reasons, accesses, store.terms.strict, row)
-            if place[reason] < 0 and home(accesses, reads, reason) < 0:
-                within[reason] = EXPLANATION
-                place[reason] = accesses.group[reason]
-                rows[certain] = reason
-                certain += 1
-        else:
-            here = home(accesses, reads, row)
-            if here >= 0:
-                place[row] = here
-                rows[certain] = row
-                certain += 1
-    sort_rows(rows, certain, place, within)
-    return fitted(rows[:certain], others[:idle], key, accesses.inv, accesses.ret)
+    kind, group, home = store.accesses.kind, store.accesses.group, store.accesses.home
+    wanted = ~store.skip[store.accesses.key]
+    refused = np.flatnonzero(wanted & (kind >= READ_REFUSED) & (kind <= REFUSED))
+    strictly = (kind[refused] == REFUSED) & (store.terms.strict == 1)
+    explaining = np.where(strictly, reasons.upward[group[refused]], reasons.above[group[refused]])
+    explaining = np.unique(explaining[home[explaining] < 0])
+    certain = np.flatnonzero(wanted & (home >= 0))
+    rows = np.concatenate((explaining, certain))
+    places = np.concatenate((group[explaining], home[certain]))
+    within = (np.append(np.full(len(explaining), -1), part) for part in _within(store, reasons.first, certain))
+    rows = rows[np.lexsort((rows, *within, places))]
+    idle = np.flatnonzero(wanted & (kind == IDLE))
+    return fitted(store.accesses._asdict(), rows, np.concatenate((refused, idle)))
 
 
-@kernel
-def fitted(rows: Column, others: Column, key: Column, inv: Column, ret: Column) -> Column:
-    """The rows, which are in order within each key, with each of the others put in as late as its return allows."""
-    idle = len(others)
-    sort_rows(others, idle, key, ret)
-    result = np.empty(len(rows) + idle, np.int64)
-    done, waiting = 0, 0
-    for row in rows:
-        while waiting < idle and (
-            key[others[waiting]] < key[row] or (key[others[waiting]] == key[row] and ret[others[waiting]] < inv[row])
-        ):
-            result[done] = others[waiting]
-            done += 1
-            waiting += 1
-        result[done] = row
-        done += 1
-    for n in range(waiting, idle):
-        result[done] = others[n]
-        done += 1
-    return result
+_CARRIED, _FIRST, _AMID, _LAST = range(4)
+"""What stands where in a group: carried reads; a cluster that is to come first; the others; the last, read later on."""
 
 
-@kernel
-def _within(store: StoreColumns, first: Column) -> Column:
-    """The place of each access within its group; accesses with equal places stand in order of invocation."""
-    kind, key, group, origin = store.accesses.kind, store.accesses.key, store.accesses.group, store.accesses.origin
-    turn, final_write, skip = store.survey.turn, store.final_write, store.skip
-    within = np.zeros(len(kind), np.int64)
-    writes = np.empty(len(store.survey.writes), np.int32)
-    count = 0
-    for row in store.survey.writes:
-        if not skip[key[row]]:
-            writes[count] = row
-            count += 1
-    writes = sorted_clusters(writes[:count], store.accesses, store.survey)
-    for n in range(count):
-        row = writes[n]
-        if first[group[row]] == row:
-            within[row] = 0
-        elif final_write[group[row]] == row:
-            within[row] = 2 * count + 2
-        else:
-            within[row] = 2 * n + 2
-    for row in range(len(kind)):
-        if READ_OK <= kind[row] <= FREE and not turn[key[row]] and not skip[key[row]]:
-            here = home(store.accesses, store.terms.reads, row)
-            write = origin[row]
-            within[row] = within[write] + 1 if write >= 0 and group[write] == here else CARRIED
-    return within
+def _within(store: StoreColumns, first: Column, rows: Column) -> tuple[Column, ...]:
+    """What sorts certain accesses within their groups, as for `numpy.lexsort`: what counts most comes last.
+
+    first: see `Reasons`. Where the accesses of each token follow one another nothing but their invocations counts.
+    """
+    accesses, survey = store.accesses, store.survey
+    parts = np.zeros((5, len(rows)), np.int64)
+    overlapping = np.flatnonzero(~survey.turn[accesses.key[rows]])
+    rows = rows[overlapping]
+    home, read = accesses.home[rows], (accesses.kind[rows] >= READ_OK) & (accesses.kind[rows] <= FREE)
+    write = np.where(read, np.maximum(accesses.origin[rows], -1), rows)
+    carried = (write < 0) | (accesses.group[write] != home)
+    part = np.where(store.final_write[home] == write, _LAST, _AMID)
+    part = np.where(carried, _CARRIED, np.where(first[home] == write, _FIRST, part))
+    f = np.where(survey.first_ret[write] < 0, INFINITY, accesses.ret[survey.first_ret[write]])
+    s = accesses.inv[survey.last_inv[write]]
+    among = (read, write, f >= s, np.maximum(f, s))  # clusters by max(f, s), on ties those with f < s first
+    parts[:4, overlapping] = np.where(carried, 0, among)
+    parts[4, overlapping] = part
+    return tuple(parts)
+
+
+def fitted(columns: Columns, rows: Rows, others: Rows) -> Rows:
+    """The rows, which are in order key by key, with each of the others put in as late as its return allows."""
+    key, inv, ret = columns["key"], columns["inv"], columns["ret"]
+    sent, returned = apart((key[rows], inv[rows]), (key[others], ret[others])).places
+    order = np.argsort(returned, kind="stable")
+    places = np.searchsorted(np.maximum.accumulate(sent), returned[order], "right")
+    return np.insert(rows, places, others[order])

@@ -127,6 +127,15 @@ def _read(kind: Column, origin: Column, write: int, row: int, initial: int) -> i
 
 
 @kernel
-def live(kind: Column, origin: Column, row: int) -> bool:
-    """Whether a row is a write that was certainly accepted."""
-    return bool(kind[row] == ACCEPTED or (kind[row] == UNKNOWN and origin[row] >= 0))
+def settled(accesses: Accesses, reads: int) -> None:
+    """Fills in `home`, once `origin` is known: of reads, and of writes that were certainly accepted. See `Terms`."""
+    kind, group, origin, home = accesses.kind, accesses.group, accesses.origin, accesses.home
+    for row in range(len(kind)):
+        what, other = kind[row], origin[row]
+        if what == ACCEPTED or (what == UNKNOWN and other >= 0) or (reads == 1 and READ_OK <= what <= FREE):
+            home[row] = group[row]
+        elif READ_OK <= what <= FREE:
+            if other == INITIAL:
+                home[row] = accesses.begin[accesses.key[row]]
+            elif other >= 0 and kind[other] != REFUSED:
+                home[row] = group[other]

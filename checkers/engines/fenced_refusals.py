@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.engines.fenced_accesses import READ_REFUSED, READ_UNKNOWN, REFUSED, UNKNOWN, Accesses, Terms
-from checkers.engines.fenced_origins import live
 from checkers.engines.fenced_survey import NEEDLESS, Findings, Survey, noted
 from checkers.engines.kernel import Column, kernel
 from checkers.row_format import INFINITY
@@ -39,7 +38,7 @@ class Reasons(NamedTuple):
 @kernel
 def explanations(store: StoreColumns, spared: Column) -> Reasons:
     """What may explain refusals. spared: the rows of refused and unknown accesses, in order of invocation."""
-    kind, key, _, inv, _, group, begin, origin = store.accesses
+    kind, key, _, inv, _, group, begin, _, home = store.accesses
     latest, first_write, carried = store.survey.latest, store.survey.first_write, store.survey.carried
     before, strict = store.before, store.terms.strict
     groups = len(latest)
@@ -52,7 +51,7 @@ def explanations(store: StoreColumns, spared: Column) -> Reasons:
     write = np.full(groups, -1, np.int32)
     read = np.full(groups, -1, np.int32)
     for row in spared:
-        if kind[row] == UNKNOWN and write[group[row]] < 0 and not live(kind, origin, row):
+        if kind[row] == UNKNOWN and write[group[row]] < 0 and home[row] < 0:
             write[group[row]] = row
         elif kind[row] == READ_UNKNOWN and read[group[row]] < 0:
             read[group[row]] = row
@@ -103,7 +102,7 @@ def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Fi
     Its rows: a write that was in time to explain the refusal but cannot come first in its group (-1 for none); the
     access that must come before all possible explanations and was invoked too late (-1 for none); the refusal.
     """
-    kind, key, _, inv, ret, group, begin, _ = store.accesses
+    kind, key, _, inv, ret, group, begin, _, _ = store.accesses
     before, strict = store.before, store.terms.strict
     carried, first_write = store.survey.carried, store.survey.first_write
     for row in spared:

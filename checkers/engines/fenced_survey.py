@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.fenced_accesses import ACCEPTED, FREE, READ_OK, REFUSED, UNKNOWN, Accesses, Terms
-from checkers.engines.fenced_origins import INITIAL, REPEATED, UNSURE, UNWRITTEN, live
+from checkers.engines.fenced_origins import REPEATED, UNSURE, UNWRITTEN
 from checkers.engines.kernel import Column, kernel
 
 # Kinds of findings.
@@ -84,23 +84,9 @@ def _longer(findings: Findings) -> Findings:
 
 
 @kernel
-def home(accesses: Accesses, reads: int, row: int) -> int:
-    """The group in which an access certainly counts, -1 for none."""
-    kind, group = accesses.kind, accesses.group
-    if READ_OK <= kind[row] <= FREE:
-        if reads:
-            return int(group[row])
-        write = accesses.origin[row]
-        if write == INITIAL:
-            return int(accesses.begin[accesses.key[row]])
-        return int(group[write]) if write >= 0 and kind[write] != REFUSED else -1
-    return int(group[row]) if live(kind, accesses.origin, row) else -1
-
-
-@kernel
 def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Findings]:
     """What each group holds, and the findings. turn: see `Survey`."""
-    kind, key, value, inv, ret, group, begin, origin = accesses
+    kind, key, value, inv, ret, group, begin, origin, home = accesses
     count, strict = begin[len(begin) - 1], terms.strict
     early = np.full(count, -1, np.int32)
     latest = np.full(count, -1, np.int32)
@@ -124,7 +110,7 @@ def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Fi
                 findings = noted(findings, REFUSED_VALUE, row, (int(write), row, -1, -1))
             elif write == UNSURE or (write == REPEATED and not turn[k]):
                 doubtful[k] = True
-            here = home(accesses, terms.reads, row)
+            here = home[row]
             if here < 0:
                 continue
             latest[here] = row
@@ -157,8 +143,8 @@ def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Fi
                     carried[here] = row
                 elif origin[carried[here]] != write:
                     findings = noted(findings, NOT_LATEST, row, (int(carried[here]), row, -1, -1))
-        elif what == ACCEPTED or (what == UNKNOWN and live(kind, origin, row)):
-            here = group[row]
+        elif ACCEPTED <= what <= UNKNOWN and home[row] >= 0:
+            here = home[row]
             latest[here] = row
             if first_write[here] < 0:
                 first_write[here] = row
@@ -186,7 +172,7 @@ def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Fi
 
 @kernel
 def overtaken(
-    accesses: Accesses, early: Column, latest: Column, reads: int, findings: Findings
+    accesses: Accesses, early: Column, latest: Column, findings: Findings
 ) -> tuple[Column, Column, Column, Findings]:
     """Checks the groups against the order of tokens: no access may return before one of a lower token is invoked.
 
@@ -217,7 +203,7 @@ def overtaken(
                     first = early[here]
         for row in range(len(kind)):
             if disordered[key[row]]:
-                here = home(accesses, reads, row)
+                here = accesses.home[row]
                 if here >= 0 and sooner[here] >= 0 and inv[row] > ret[sooner[here]]:
                     broken = STALE_READ if READ_OK <= kind[row] <= FREE else STALE_WRITE
                     findings = noted(findings, broken, row, (int(sooner[here]), row, -1, -1))

@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from checkers.engines.fenced_order import fitted
 from checkers.history.counting import any_of, apart
 from checkers.history.history import History
-from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 from checkers.row_format import ACQUIRES, NESTED, NONE, SHARED, F, Outcome
 
@@ -27,10 +28,7 @@ def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
     grants = np.flatnonzero(counts)
     grants = grants[np.lexsort((c["token"][grants], c["key"][grants]))]
     key, token, shared = c["key"][grants], c["token"][grants], c["flags"][grants] & SHARED != 0
-    others = np.flatnonzero(answered & ~counts)
-    sent, returned, idle = apart(
-        (key, c["inv"][grants]), (key, c["ret"][grants]), (c["key"][others], c["ret"][others])
-    ).places
+    sent, returned = apart((key, c["inv"][grants]), (key, c["ret"][grants])).places
     # Of each grant: the first place of its token in this order, the first place of the next larger token, and the
     # soonest return from there on.
     new = np.append(True, (key[1:] != key[:-1]) | (token[1:] != token[:-1]))[: len(grants)]
@@ -47,10 +45,5 @@ def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
         if key[n] not in conflicts:
             sooner = larger[n] + np.argmin(returned[larger[n] : np.searchsorted(key, key[n], "right")])
             conflicts[int(key[n])] = Conflict(NOT_LARGER, int(key[n]), (int(grants[sooner]), int(grants[n])))
-
-    def order() -> Rows:
-        """The grants in order of tokens; all other rows stand as late as their returns allow."""
-        places = np.searchsorted(np.maximum.accumulate(sent), np.sort(idle), "right")
-        return np.insert(grants, places, others[np.argsort(idle, kind="stable")])
-
-    return EngineAnswer(tuple(conflicts.values()), {}, order)
+    others = np.flatnonzero(answered & ~counts)
+    return EngineAnswer(tuple(conflicts.values()), {}, lambda: fitted(c, grants, others))
