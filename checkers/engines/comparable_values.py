@@ -4,11 +4,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from checkers.history.counting import Flags, Ints
+from checkers.history.counting import Ints, any_of
 from checkers.history.history import History
 from checkers.models import kv
 from checkers.models.model import UNSET, Settings
-from checkers.row_format import NONE
+from checkers.row_format import NONE, F
 
 NOWHERE: Final = -(1 << 62)
 """A number that no value has."""
@@ -24,8 +24,7 @@ class Values(NamedTuple):
     value: Ints  # a number for each row
     base: Ints  # likewise
     initial: int  # the number of the value before everything
-    nothing: int  # the number of nil if a read of nil says nothing, else `NOWHERE`
-    absent: int  # the number of a value that the file does not give
+    nothing: int  # the value of a read that says nothing
     inv: Ints  # times that can be doubled
     ret: Ints  # likewise
 
@@ -39,7 +38,7 @@ def values_of(history: History, settings: Settings, *, bare: bool = False) -> Va
         ranks = np.unique(np.concatenate((inv, ret)), return_inverse=True)[1].astype(np.int64)
         inv, ret = ranks[: len(inv)], ranks[len(inv) :]
     if not history.values:
-        return Values(value, base, NONE, NOWHERE, NOWHERE, inv, ret)
+        return Values(value, base, NONE, NOWHERE, inv, ret)
     names = history.values
     if bare or not set(map(type, names)) <= _PLAIN:
         numbers: dict[Any, int] = {}
@@ -47,16 +46,17 @@ def values_of(history: History, settings: Settings, *, bare: bool = False) -> Va
         table = np.array([*anew, NONE], np.int64)  # the last entry is for NONE
         value, base = table[value], table[base]
         names = tuple(numbers)
-    nil = names.index(None) if None in names else NOWHERE
+    unknown = (NONE, names.index(None)) if settings.nil_read == "unknown" and None in names else (NONE,)
+    value = np.where((c["f"] == F.READ) & any_of(value, unknown), len(names), value)
     given = None if settings.initial is UNSET else settings.initial
     given = kv.bare(given) if bare else given
     initial = names.index(given) if given in names else NOWHERE
-    return Values(value, base, initial, nil if settings.nil_read == "unknown" else NOWHERE, NONE, inv, ret)
+    return Values(value, base, initial, len(names), inv, ret)
 
 
-def compact(values: Values, key: Ints, asks: Flags) -> tuple[Values, int]:
+def compact(values: Values, key: Ints) -> tuple[Values, int]:
     """The values numbered anew from 0 up, so that no two keys share a number; and how many numbers there are. The value
-    before everything becomes `NONE`, the value of a read that says nothing `NOWHERE`. asks: which rows are reads.
+    before everything becomes `NONE`, the value of a read that says nothing `NOWHERE`.
     """
     value, base = values.value, values.base
     size = len(value)
@@ -65,8 +65,6 @@ def compact(values: Values, key: Ints, asks: Flags) -> tuple[Values, int]:
     pairs = np.concatenate((here, here)) * (int(ranks.max(initial=0)) + 1) + ranks
     numbers = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
     width = int(numbers.max(initial=0)) + 1
-    silent = asks & ((value == values.nothing) | (value == values.absent))
-    anew = np.where(value == values.initial, NONE, numbers[:size])
-    anew[silent] = NOWHERE
+    anew = np.where(value == values.initial, NONE, np.where(value == values.nothing, NOWHERE, numbers[:size]))
     expected = np.where(base == values.initial, NONE, numbers[size:])
-    return values._replace(value=anew, base=expected, initial=NONE, nothing=NOWHERE, absent=NOWHERE), width
+    return values._replace(value=anew, base=expected, initial=NONE, nothing=NOWHERE), width

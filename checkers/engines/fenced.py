@@ -148,7 +148,7 @@ def posed(history: History, settings: Settings, rule: Rule) -> tuple[AccessColum
     c = history.columns
     values = values_of(history, settings)
     keys = max(len(history.facts.keys), int(c["key"].max(initial=0)) + 1)
-    terms = Terms(keys, values.initial, values.nothing, values.absent, int(rule.reads), int(rule.strict))
+    terms = Terms(keys, values.initial, values.nothing, int(rule.reads), int(rule.strict))
     operations = c["f"], c["outcome"], c["reason"], c["flags"], c["key"], c["token"]
     return AccessColumns(*operations, values.value, values.inv, values.ret), terms
 

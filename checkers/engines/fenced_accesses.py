@@ -83,8 +83,7 @@ class Terms(NamedTuple):
 
     keys: int  # how many
     initial: int  # the value before everything
-    nothing: int  # a value that says nothing if it is read
-    absent: int  # likewise
+    nothing: int  # the value of a read that says nothing
     reads: int  # 1 where the fence is on reads too
     strict: int  # 1 where a write needs a larger token than the highest so far
 
@@ -116,7 +115,7 @@ def classified(columns: AccessColumns, terms: Terms) -> tuple[Column, Range, Ran
     """(what each row proves, tokens, values written, 1 for free or silent reads). Failures count only if refused."""
     f, outcome, reason, flags = columns.f, columns.outcome, columns.reason, columns.flags
     key, token, value = columns.key, columns.token, columns.value
-    keys, nothing, absent, reads = terms.keys, terms.nothing, terms.absent, terms.reads
+    keys, nothing, reads = terms.keys, terms.nothing, terms.reads
     kind = np.zeros(len(f), np.int8)
     low_token = np.full(keys, HIGHEST, np.int64)
     high_token = np.full(keys, LOWEST, np.int64)
@@ -133,7 +132,7 @@ def classified(columns: AccessColumns, terms: Terms) -> tuple[Column, Range, Ran
             low_value[k] = min(low_value[k], value[row])
             high_value[k] = max(high_value[k], value[row])
         elif f[row] == READ:
-            says = answer == OK and value[row] != nothing and value[row] != absent
+            says = answer == OK and value[row] != nothing
             if not reads:
                 kind[row] = READ_OK if says else IDLE if answer == OK else NOTHING
             elif (flags[row] & FINAL) != 0 or token[row] == NONE:

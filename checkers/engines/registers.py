@@ -142,15 +142,14 @@ def _roles(history: History, settings: Settings, values: Values, keys: int, *, s
     room = len(history) + _SPARE
     low = int(min(values.value.min(initial=0), values.base.min(initial=0)))
     width = int(max(values.value.max(initial=0), values.base.max(initial=0))) - low + 1
-    rest = int(swaps), int(settings.failed_cas == "observes"), values.initial, values.nothing, values.absent
+    rest = int(swaps), int(settings.failed_cas == "observes"), values.initial, values.nothing
     for apart in (1, 0):
         if width * (keys if apart else 1) <= room:
             parts = _seen(c, values, Numbering(keys, low, width, apart, *rest))
             if parts is not None:
                 return parts
-    values, width = compact(values, c["key"], c["f"] == F.READ)
-    special = values.initial, values.nothing, values.absent
-    parts = _seen(c, values, Numbering(keys, 0, width, 0, *rest[:2], *special))
+    values, width = compact(values, c["key"])
+    parts = _seen(c, values, Numbering(keys, 0, width, 0, *rest[:2], values.initial, values.nothing))
     assert parts is not None
     return parts
 

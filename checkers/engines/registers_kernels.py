@@ -41,8 +41,7 @@ class Numbering(NamedTuple):
     swaps: int  # 1: compare-and-sets count
     observes: int  # 1: failed compare-and-sets count too
     initial: int  # the value before everything
-    nothing: int  # a value that says nothing if it is read
-    absent: int  # likewise
+    nothing: int  # the value of a read that says nothing
 
 
 class Roles(NamedTuple):
@@ -66,7 +65,7 @@ def roles(
 
     The last result is False, and the others mean nothing, if `apart` is 0 and two keys have a value in common.
     """
-    keys, low, width, apart, swaps, observes, initial, nothing, absent = numbering
+    keys, low, width, apart, swaps, observes, initial, nothing = numbering
     n = len(f)
     role = np.zeros(n, np.int8)
     own = np.full(n, -1, np.int32)
@@ -84,7 +83,7 @@ def roles(
         elif kind == F_READ:
             if end != OK:
                 continue
-            role[row] = FREE if value[row] == nothing or value[row] == absent else READ
+            role[row] = FREE if value[row] == nothing else READ
         elif kind == F_WRITE:
             role[row] = WRITE if end == OK else MAYBE_WRITE
         elif base[row] == value[row]:
