@@ -66,7 +66,7 @@ def roles(
     The last result is False, and the others mean nothing, if `apart` is 0 and two keys have a value in common.
     """
     keys, low, width, apart, swaps, observes, initial, nothing = numbering
-    n = len(f)
+    n, first = len(f), np.int64(keys * width if apart else width)
     role = np.zeros(n, np.int8)
     own = np.full(n, -1, np.int32)
     expected = np.full(n, -1, np.int32)
@@ -101,7 +101,7 @@ def roles(
                 continue
             what = value[row] if side == 0 else base[row]
             if what == initial:
-                label = -2 - here
+                label = first + here
             elif apart:
                 label = here * width + (what - low)
             else:
@@ -114,12 +114,6 @@ def roles(
                 own[row] = label
             else:
                 expected[row] = label
-    first = keys * width if apart else width
-    for row in range(n):
-        if own[row] < -1:
-            own[row] = first - 2 - own[row]
-        if expected[row] < -1:
-            expected[row] = first - 2 - expected[row]
     return role, own, expected, True
 
 

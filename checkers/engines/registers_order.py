@@ -96,29 +96,19 @@ def _chains(roles: Roles, clusters: Clusters, wrong: Contradictions) -> Chains:
         cluster = head
         while True:
             walked[cluster] = True
-            row = writer[cluster]
-            if row >= 0:
-                if role[row] != MAYBE_WRITE and role[row] != MAYBE_SWAP:
-                    if ret[row] < ended:
-                        contradicted(wrong, int(here), STALE, (int(last), int(row), -1, -1))
-                    if ret[row] < begun:
-                        begun = np.int64(ret[row])
-                        start = row
-                if inv[row] > ended:
-                    ended = np.int64(inv[row])
-                    last = row
-            row = early[cluster]
-            if row >= 0:
-                if ret[row] < ended:
-                    kind = BEFORE_WRITE if last == writer[cluster] else STALE
-                    contradicted(wrong, int(here), kind, (int(last), int(row), -1, -1))
-                if ret[row] < begun:
-                    begun = np.int64(ret[row])
-                    start = row
-                row = late[cluster]
-                if inv[row] > ended:
-                    ended = np.int64(inv[row])
-                    last = row
+            for soonest, latest in ((writer[cluster], writer[cluster]), (early[cluster], late[cluster])):
+                if soonest < 0:
+                    continue
+                if role[soonest] != MAYBE_WRITE and role[soonest] != MAYBE_SWAP:
+                    if ret[soonest] < ended:
+                        kind = BEFORE_WRITE if last == writer[cluster] else STALE
+                        contradicted(wrong, int(here), kind, (int(last), int(soonest), -1, -1))
+                    if ret[soonest] < begun:
+                        begun = np.int64(ret[soonest])
+                        start = soonest
+                if inv[latest] > ended:
+                    ended = np.int64(inv[latest])
+                    last = latest
             row = swap[cluster]
             if row < 0:
                 break
