@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.comparable_values import values_of
+from checkers.engines.comparable_values import Values, compact, values_of
 from checkers.engines.fenced_accesses import (
+    HIGHEST,
+    LOWEST,
     UNKNOWN,
     AccessColumns,
     Accesses,
@@ -35,7 +37,7 @@ from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
 from checkers.models.model import Settings
 from checkers.models.stores import Rule, rule_of
-from checkers.row_format import F, Outcome
+from checkers.row_format import NONE, F, Outcome
 
 REPEATED: Final = "several writes of one value, which was read"
 LOOSE: Final = "reads without a token, or without a value, that have no place of their own"
@@ -121,7 +123,7 @@ def _judged(columns: AccessColumns, terms: Terms) -> Broken:
     """What `judged` finds; it is run only on the keys that do not pass the first look."""
     doubt = screened(columns, terms)
     if doubt.all():
-        return judged(columns, terms)
+        return judged(*numbered(columns, terms))
     if not doubt.any():
         none = np.empty(0, np.int64)
         return Broken(none, none, none, none, doubt, doubt)
@@ -129,7 +131,7 @@ def _judged(columns: AccessColumns, terms: Terms) -> Broken:
     part = AccessColumns(*[column[rows] for column in columns])
     part = part._replace(key=(np.cumsum(doubt)[part.key] - 1).astype(part.key.dtype))
     size = len(columns.key) if judged.fast or len(rows) >= SMALL else len(rows)
-    broken = judged.sized(size, part, terms._replace(keys=int(np.count_nonzero(doubt))))
+    broken = judged.sized(size, *numbered(part, terms._replace(keys=int(np.count_nonzero(doubt)))))
     repeated, loose = np.zeros((2, len(doubt)), np.bool_)
     repeated[doubt], loose[doubt] = broken.repeated, broken.loose
     rows = np.append(rows, -1)  # so that -1 remains -1
@@ -138,7 +140,7 @@ def _judged(columns: AccessColumns, terms: Terms) -> Broken:
 
 def _order(columns: AccessColumns, terms: Terms) -> Rows:
     """The rows of the keys that are decided and not broken, those of each key in an order of linearization points."""
-    store, reasons, findings, _ = examined(columns, terms)
+    store, reasons, findings, _ = examined(*numbered(columns, terms))
     store.skip[columns.key[findings.at[: findings.used]]] = True
     return arranged(store, reasons)
 
@@ -150,7 +152,50 @@ def posed(history: History, settings: Settings, rule: Rule) -> tuple[AccessColum
     keys = max(len(history.facts.keys), int(c["key"].max(initial=0)) + 1)
     terms = Terms(keys, values.initial, values.nothing, int(rule.reads), int(rule.strict))
     operations = c["f"], c["outcome"], c["reason"], c["flags"], c["key"], c["token"]
-    return AccessColumns(*operations, values.value, values.inv, values.ret), terms
+    columns = AccessColumns(*operations, values.value, values.inv, values.ret)
+    return columns._replace(token=_without_gaps(columns, terms)), terms
+
+
+def numbered(columns: AccessColumns, terms: Terms) -> tuple[AccessColumns, Terms]:
+    """The same with numbers for tokens and values that leave no large gaps, so that there is room for tables over them.
+
+    No two keys have written one value, but for the initial one, unless each has a table of its own.
+    """
+    columns = columns._replace(token=_without_gaps(columns, terms))
+    written = columns.f == F.WRITE
+    key, value, room = columns.key[written], columns.value[written], 2 * len(columns.f) + 64
+    low = int(value.min()) if len(value) else 0
+    span = int(value.max(initial=low)) - low + 1
+    if terms.keys * span <= room:
+        return columns, terms
+    if span <= room:
+        home = np.zeros(span, key.dtype)  # of each value the last key that wrote it
+        home[value - low] = key
+        if ((home[value - low] == key) | (value == terms.initial)).all():
+            return columns, terms
+    values = Values(columns.value, columns.value, terms.initial, terms.nothing, columns.inv, columns.ret)
+    anew, _ = compact(values, columns.key)
+    return columns._replace(value=anew.value), terms._replace(initial=anew.initial, nothing=anew.nothing)
+
+
+def _without_gaps(columns: AccessColumns, terms: Terms) -> Column:
+    """The tokens, or in their place ranks that keep their order within each key, if there are large gaps between them.
+
+    Where the fence is on reads too, those without a token keep `NONE`.
+    """
+    key, token, keys, room = columns.key, columns.token, terms.keys, 4 * len(columns.token) + 64
+    if keys * (int(token.max(initial=0)) - int(token.min(initial=0)) + 1) <= room:
+        return token
+    low, high = np.full(keys, HIGHEST), np.full(keys, LOWEST)
+    np.minimum.at(low, key, token)
+    np.maximum.at(high, key, token)
+    if np.maximum(high.astype(float) - low, 0.0).sum() <= room:
+        return token
+    order = np.lexsort((token, key))
+    same = (key[order][1:] == key[order][:-1]) & (token[order][1:] == token[order][:-1])
+    ranks = np.zeros(len(order), np.int64)
+    ranks[order[1:]] = np.cumsum(~same)
+    return np.where((terms.reads == 1) & (columns.f == F.READ) & (token == NONE), NONE, ranks)
 
 
 @kernel

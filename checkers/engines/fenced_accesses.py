@@ -1,7 +1,7 @@
 """The accesses to fenced stores as columns, what each access proves, and groups: the accesses of one key and token.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. If the tokens of each key are dense, each number in their range has
-a group, used or not: O(n). Else all rows are sorted: O(n log n).
+Source: checkers/CONDITIONS.md, sections 17 and 18. Each number in the range of a key's tokens has a group, used or not:
+O(n), as there are no large gaps between these numbers.
 """
 
 from typing import NamedTuple
@@ -11,49 +11,6 @@ import numpy as np
 from checkers.engines.codes import FAIL, NOT_OWNER, OK, READ, STALE_TOKEN, WRITE
 from checkers.engines.kernel import Column, kernel
 from checkers.row_format import FINAL, INFINITY, NONE
-
-RUN = 16
-"""Rows in a run: runs are sorted by insertion before they are merged."""
-
-
-@kernel
-def sort_rows(rows: Column, end: int, first: Column, second: Column) -> None:
-    """Puts rows[:end] into the order of (first[row], second[row]); equal rows keep their order."""
-    for low in range(0, end, RUN):
-        for n in range(low + 1, min(low + RUN, end)):
-            row, place = rows[n], n
-            while place > low and _above(rows[place - 1], row, first, second):
-                rows[place] = rows[place - 1]
-                place -= 1
-            rows[place] = row
-    width = RUN
-    spare = np.empty(end if end > RUN else 0, np.int32)
-    while width < end:
-        for low in range(0, end - width, 2 * width):
-            middle = low + width
-            high = min(middle + width, end)
-            if not _above(rows[middle - 1], rows[middle], first, second):
-                continue
-            for n in range(width):
-                spare[n] = rows[low + n]
-            left, right, place = 0, middle, low
-            while left < width:
-                if right < high and _above(spare[left], rows[right], first, second):
-                    rows[place] = rows[right]
-                    right += 1
-                else:
-                    rows[place] = spare[left]
-                    left += 1
-                place += 1
-        width *= 2
-
-
-@kernel
-def _above(row: int, below: int, first: Column, second: Column) -> bool:
-    if first[row] != first[below]:
-        return bool(first[row] > first[below])
-    return bool(second[row] > second[below])
-
 
 NOTHING, ACCEPTED, UNKNOWN, READ_UNKNOWN, READ_REFUSED, REFUSED, READ_OK, FREE, SILENT, IDLE = range(10)
 """What an access proves. The order of the numbers lets one comparison ask for several neighbours. ACCEPTED, UNKNOWN and
@@ -72,7 +29,7 @@ class AccessColumns(NamedTuple):
     reason: Column
     flags: Column
     key: Column
-    token: Column
+    token: Column  # or its rank among those of its key
     value: Column
     inv: Column  # ns
     ret: Column  # ns
@@ -194,18 +151,14 @@ def unanswered(kind: Column) -> Column:
     return rows[:count]
 
 
-class Table(NamedTuple):
-    """Places for numbers that have a range in each key."""
-
-    base: Column  # of each key the place of number 0
-    total: int  # how many there are, -1 where there would be too many
-    alone: int  # 1 where each key has a part for itself; else all share the whole
-
-
 @kernel
-def layout(numbers: Range, limit: int) -> Table:
-    """The places for all numbers. limit: the most places that there may be."""
-    low, high = numbers.low, numbers.high
+def layout(values: Range, limit: int) -> tuple[Column, int]:
+    """Places for all values in a table: (of each key the place of number 0, how many places there are).
+
+    Each key has a part of the table for itself; if that takes more places than `limit`, all share the whole; if that
+    does, too, there are -1.
+    """
+    low, high = values.low, values.high
     keys = len(low)
     base = np.zeros(keys, np.int64)
     total = 0
@@ -221,58 +174,32 @@ def layout(numbers: Range, limit: int) -> Table:
             base[k] = total - low[k]
             total += span + 1
     if total >= 0:
-        return Table(base, total, 1)
+        return base, total
     span = highest - lowest
     if span < 0 or span >= limit:
-        return Table(base, -1, 0)
+        return base, -1
     for k in range(keys):
         base[k] = -lowest
-    return Table(base, span + 1, 0)
+    return base, int(span + 1)
 
 
 @kernel
 def grouped(kind: Column, columns: AccessColumns, tokens: Range, odd: int) -> tuple[Column, Column]:
-    """`group` and `begin` of `Accesses`. kind, tokens, odd: see `fenced_accesses.classified`."""
+    """`group` and `begin` of `Accesses`. kind, tokens, odd: see `classified`."""
     key, token, low, high = columns.key, columns.token, tokens.low, tokens.high
     keys = len(low)
     group = np.full(len(kind), -1, np.int32)
     begin = np.zeros(keys + 1, np.int64)
-    table = layout(tokens, len(kind) + 64)
-    if table.total >= 0 and table.alone:
-        for k in range(keys):
-            begin[k + 1] = begin[k] + 1 + (high[k] - low[k] + 1 if low[k] <= high[k] else 0)
-        for row in range(len(kind)):
-            if NOTHING < kind[row] < FREE:
-                group[row] = begin[key[row]] + 1 + token[row] - low[key[row]]
-    else:
-        _by_sorting(kind, key, token, group, begin)
+    for k in range(keys):
+        begin[k + 1] = begin[k] + 1 + (high[k] - low[k] + 1 if low[k] <= high[k] else 0)
+    for row in range(len(kind)):
+        if NOTHING < kind[row] < FREE:
+            group[row] = begin[key[row]] + 1 + token[row] - low[key[row]]
     if odd:
         for row in range(len(kind)):
             if kind[row] == FREE:
                 group[row] = begin[key[row] + 1] - 1
     return group, begin
-
-
-@kernel
-def _by_sorting(kind: Column, key: Column, token: Column, group: Column, begin: Column) -> None:
-    rows = np.empty(len(kind), np.int32)
-    count = 0
-    for row in range(len(kind)):
-        if NOTHING < kind[row] < FREE:
-            rows[count] = row
-            count += 1
-    sort_rows(rows, count, key, token)
-    n, used = 0, 0
-    for k in range(len(begin) - 1):
-        begin[k] = used
-        first = n
-        while n < count and key[rows[n]] == k:
-            if n == first or token[rows[n - 1]] != token[rows[n]]:
-                used += 1
-            group[rows[n]] = used
-            n += 1
-        used += 1
-    begin[len(begin) - 1] = used
 
 
 @kernel

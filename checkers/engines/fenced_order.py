@@ -10,7 +10,7 @@ maximum of s decide; where the order fails, two clusters contradict each other.
 
 import numpy as np
 
-from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED, Accesses, sort_rows
+from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED, Accesses
 from checkers.engines.fenced_refusals import Reasons, StoreColumns
 from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, Findings, Survey, noted
 from checkers.engines.kernel import Column, kernel
@@ -27,20 +27,33 @@ def returned(first_ret: Column, ret: Column, write: int) -> int:
 
 
 @kernel
-def sorted_clusters(rows: Column, accesses: Accesses, survey: Survey) -> Column:
-    """The writes by group and, within a group, in the order in which their clusters fit if any order fits."""
-    inv, ret, first_ret, last_inv = accesses.inv, accesses.ret, survey.first_ret, survey.last_inv
+def _before(accesses: Accesses, survey: Survey, row: int, other: int) -> bool:
+    """Whether a write's cluster stands before another's: by groups, and in a group as they fit if any order fits."""
+    group, inv, ret = accesses.group, accesses.inv, accesses.ret
+    if group[row] != group[other]:
+        return bool(group[row] < group[other])
+    f, s = returned(survey.first_ret, ret, row), inv[survey.last_inv[row]]
+    g, t = returned(survey.first_ret, ret, other), inv[survey.last_inv[other]]
+    if max(f, s) != max(g, t):
+        return bool(max(f, s) < max(g, t))
+    return bool(f < s if (f < s) != (g < t) else row < other)
+
+
+@kernel
+def _sorted(rows: Column, accesses: Accesses, survey: Survey) -> Column:
+    """The writes in the order of their clusters: Shell's sort, with the gaps of Gonnet and Baeza-Yates (1991)."""
     result = np.empty(len(rows), np.int32)
-    until = np.empty(len(inv), np.int64)
-    used = 0
-    for forward in range(1, -1, -1):
-        for n in range(len(rows)):
-            f, s = returned(first_ret, ret, rows[n]), inv[last_inv[rows[n]]]
-            if (f < s) == (forward == 1):
-                until[rows[n]] = max(f, s)
-                result[used] = rows[n]
-                used += 1
-    sort_rows(result, used, accesses.group, until)
+    for n in range(len(rows)):
+        result[n] = rows[n]
+    gap = len(rows)
+    while gap > 1:
+        gap = max((5 * gap - 1) // 11, 1)
+        for n in range(gap, len(rows)):
+            row, place = result[n], n
+            while place >= gap and _before(accesses, survey, row, result[place - gap]):
+                result[place] = result[place - gap]
+                place -= gap
+            result[place] = row
     return result
 
 
@@ -104,7 +117,7 @@ def _zones(rows: Column, accesses: Accesses, survey: Survey, findings: Findings)
     """Adds contradictions between clusters, for groups whose clusters do not fit in order of invocation."""
     group, inv, ret = accesses.group, accesses.inv, accesses.ret
     first_ret, last_inv = survey.first_ret, survey.last_inv
-    rows = sorted_clusters(rows, accesses, survey)
+    rows = _sorted(rows, accesses, survey)
     worst = -1
     for n in range(len(rows)):
         row = rows[n]

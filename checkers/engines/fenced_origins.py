@@ -1,26 +1,12 @@
 """The write whose value each read of a store returned, and the unanswered writes that were accepted, as a read proves.
 
 Source: checkers/CONDITIONS.md, sections 17 and 18. Values are looked up in a table over each key's range of values, or
-over the range of all values if each value belongs to one key: O(n). If neither is dense, all are sorted: O(n log n).
+over the range of all values if each value belongs to one key: O(n).
 """
 
 import numpy as np
 
-from checkers.engines.fenced_accesses import (
-    ACCEPTED,
-    FREE,
-    NOTHING,
-    READ_OK,
-    READ_REFUSED,
-    READ_UNKNOWN,
-    REFUSED,
-    UNKNOWN,
-    Accesses,
-    Range,
-    Table,
-    layout,
-    sort_rows,
-)
+from checkers.engines.fenced_accesses import ACCEPTED, FREE, READ_OK, REFUSED, UNKNOWN, Accesses, Range, layout
 from checkers.engines.kernel import Column, kernel
 
 UNREAD = -1  # an unknown write whose value nobody read
@@ -34,64 +20,29 @@ UNWRITTEN = -5
 def traced(accesses: Accesses, values: Range, initial: int) -> None:
     """Fills in `origin`, which was `UNREAD`: of each accepted read the row of its write, or a constant of this module.
 
-    Of an unknown write the row of a read that proves it accepted, or such a constant. values: the values written.
+    Of an unknown write the row of a read that proves it accepted, or such a constant. values: the values written. There
+    must be room for them in a table, and no two keys may have written one value where they share the table.
     """
-    table = layout(values, 2 * len(accesses.kind) + 64)
-    if table.total < 0 or not _by_table(accesses, values, table, initial):
-        _by_sorting(accesses, initial)  # it sets anew the marks that `_by_table` left
-
-
-@kernel
-def _by_table(accesses: Accesses, values: Range, table: Table, initial: int) -> bool:
-    """False if two keys share a value and the table."""
     kind, key, value, origin = accesses.kind, accesses.key, accesses.value, accesses.origin
-    low, high, base = values.low, values.high, table.base
-    write_of = np.full(table.total, -1, np.int32)
+    low, high = values.low, values.high
+    base, total = layout(values, 2 * len(kind) + 64)
+    write_of = np.full(total + len(low), -1, np.int32)  # behind the table: those of initial values
     for row in range(len(kind)):
         what, k = kind[row], key[row]
-        if not ACCEPTED <= what <= UNKNOWN and what != REFUSED:
-            continue
-        place = base[k] + value[row]
-        other = write_of[place]
-        if other >= 0 and not table.alone and key[other] != k:
-            return False
-        write_of[place] = _written(kind, origin, other, row)
+        if ACCEPTED <= what <= UNKNOWN or what == REFUSED:
+            place = total + k if value[row] == initial else base[k] + value[row]
+            write_of[place] = _written(kind, origin, write_of[place], row)
     for row in range(len(kind)):
         if READ_OK <= kind[row] <= FREE:
             k, seen = key[row], value[row]
             write = -1
-            if low[k] <= seen <= high[k]:
+            if seen == initial:
+                write = write_of[total + k]
+            elif low[k] <= seen <= high[k]:
                 write = write_of[base[k] + seen]
                 if write >= 0 and key[write] != k:
                     write = -1
             origin[row] = _read(kind, origin, write, row, seen == initial)
-    return True
-
-
-@kernel
-def _by_sorting(accesses: Accesses, initial: int) -> None:
-    kind, key, value, origin = accesses.kind, accesses.key, accesses.value, accesses.origin
-    rows = np.empty(len(kind), np.int32)
-    count = 0
-    for row in range(len(kind)):
-        what = kind[row]
-        if NOTHING < what <= FREE and what != READ_UNKNOWN and what != READ_REFUSED:
-            rows[count] = row
-            count += 1
-    sort_rows(rows, count, key, value)
-    begin = 0
-    while begin < count:
-        first, end, write = rows[begin], begin, -1
-        while end < count and key[rows[end]] == key[first] and value[rows[end]] == value[first]:
-            row = rows[end]
-            if not READ_OK <= kind[row] <= FREE:
-                write = _written(kind, origin, write, row)
-            end += 1
-        for n in range(begin, end):
-            row = rows[n]
-            if READ_OK <= kind[row] <= FREE:
-                origin[row] = _read(kind, origin, write, row, value[row] == initial)
-        begin = end
 
 
 @kernel

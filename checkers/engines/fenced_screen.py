@@ -25,8 +25,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column,
     key, value, inv, ret = columns.key, columns.value, columns.inv, columns.ret
     keys, initial, strict = terms.keys, terms.initial, terms.strict
     count = begin[keys]
-    table = layout(values, 2 * len(kind) + 64)
-    base, total = table.base, table.total
+    base, total = layout(values, 2 * len(kind) + 64)
     if total < 0:
         return np.full(keys, True, np.bool_)
     doubt = np.empty(keys, np.bool_)

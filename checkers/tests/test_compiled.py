@@ -11,8 +11,7 @@ from checkers import __main__ as command
 from checkers.bench.generate import GENERATORS, HistoryShape
 from checkers.engines import locks_by_owner
 from checkers.engines.fenced import fenced_store
-from checkers.engines.fenced_accesses import sort_rows
-from checkers.engines.kernel import LARGE, Column, always, kernel
+from checkers.engines.kernel import LARGE, always
 from checkers.engines.tokens import fencing_tokens
 from checkers.history.history import History, save
 from checkers.models.all_models import MODELS
@@ -95,23 +94,6 @@ def test_keys_do_not_disturb_each_other(name: str, compiled: bool) -> None:
     assert isinstance(check, Batched)
     with always(compiled=compiled):
         assert len(check.together(Random(f"tests/{n}") for n in range(2_000))) == 2_000
-
-
-@kernel
-def in_order(first: Column, second: Column) -> Column:
-    rows = np.empty(len(first), np.int32)
-    for n in range(len(first)):
-        rows[n] = n
-    sort_rows(rows, len(first), first, second)
-    return rows
-
-
-@both
-@pytest.mark.parametrize("count", [0, 1, 300])
-def test_rows_sorted_by_two_columns(count: int, compiled: bool) -> None:
-    first, second = np.random.default_rng(count).integers(0, 9, (2, count))
-    with always(compiled=compiled):
-        np.testing.assert_array_equal(in_order(first, second), np.lexsort((second, first)))
 
 
 def test_owners_may_be_any_numbers() -> None:
