@@ -10,6 +10,7 @@ class Finding(NamedTuple):
     at: int  # ns; the instant from which the property is certainly broken
     rows: tuple[int, ...]  # the operations that prove it; the operation that broke the rule is the last
     holders: tuple[int, ...] = ()  # acquire rows of the grants involved, if known; else they follow from the rows
+    conclusion: str = ""  # the last sentence of its story, if that is not `CONCLUSIONS` of its kind
 
 
 class OutOfBudget(Exception):

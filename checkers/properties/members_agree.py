@@ -42,7 +42,9 @@ def _examine(view: View) -> Examined:
     counters = {LOOKS: len(looks), COMPARED: sum(len(contents.entries) for contents in others)}
     if beside := sum(contents.beside for contents in others):
         counters[BESIDE] = beside
-    findings = [Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows) for wrong in view.once(_disagreements)]
+    findings = [
+        Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows, _conclusion(view, wrong)) for wrong in _disagreements(view)
+    ]
     return Examined(findings, counters, unjudged=None if looks else "the members were not asked")
 
 
@@ -154,8 +156,7 @@ def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Ho
                 yield Disagreement(contents.answered, kind, (hold.row,), (what,))
 
 
-def _conclusion(view: View, finding: Finding) -> str:
-    wrong = next(each for each in view.once(_disagreements) if each[:3] == (finding.at, finding.kind, finding.rows))
+def _conclusion(view: View, wrong: Disagreement) -> str:
     more = (f"{len(wrong.what) - NAMED} more",) if len(wrong.what) > NAMED else ()
     what = {
         "members-differ": "its members held different things",
@@ -174,5 +175,4 @@ MEMBERS_AGREE: Final = Property(
     needs=frozenset({Need.COPIES}),
     of_the_service=True,
     final=True,
-    conclusion=_conclusion,
 )

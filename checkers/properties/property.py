@@ -13,7 +13,7 @@ from checkers.history.history import Facts
 from checkers.history.view import View
 from checkers.properties.check_result import CheckResult, Proof
 from checkers.properties.shared_counters import Exercise, counters
-from checkers.properties.violation_stories import Conclusion, Narrator
+from checkers.properties.violation_stories import Narrator
 
 HANGS: Final = ("stall-holder", "long-call")
 """Faults under which a holder hangs while its client's renewal goes on."""
@@ -69,7 +69,6 @@ class Property:
     when_said    those faults of `under` under which it is asked only of locks that say something about it.
     final        whether it is judged by what is read at the end, which a trial that still runs does not have.
     of_the_service   whether the service owes the property to every lock, whether the lock claims it or not.
-    conclusion   makes the last sentence of a story, if that is none of `CONCLUSIONS`.
     not_expected_in  store mode → why nobody exercises it there on purpose, unless the lock claims it or has a hazard.
     """
 
@@ -85,7 +84,6 @@ class Property:
     when_said: tuple[str, ...] = ()
     final: bool = False
     of_the_service: bool = False
-    conclusion: Conclusion | None = None
     not_expected_in: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self, view: View) -> str | None:
@@ -97,7 +95,7 @@ class Property:
     def result(self, view: View) -> CheckResult:
         """The whole answer on a finished history."""
         examined, exercise = self.examine(view), view.once(self.exercise)
-        violations = Narrator(view).tell(examined.findings, self.conclusion)
+        violations = Narrator(view).tell(examined.findings)
         return CheckResult(
             self.id,
             False if violations else None if examined.undecided else True,

@@ -40,7 +40,11 @@ def _examine(view: View) -> Examined:
     several) shows that the lock is granted again. How long that took counts only if it was in time.
     """
     cases = view.once(_cases)
-    findings = [Finding("not-recovered", case.missed, (case.row,)) for case in cases if case.missed is not None]
+    findings = [
+        Finding("not-recovered", case.missed, (case.row,), conclusion=_why(view, case, case.missed))
+        for case in cases
+        if case.missed is not None
+    ]
     return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
 
 
@@ -105,11 +109,10 @@ def _last_deed(view: View) -> int:
     return int(view.ended[view.array("flags") & FINAL == 0].max(initial=0))
 
 
-def _why(view: View, finding: Finding) -> str:
+def _why(view: View, case: KeyRecovery, until: int) -> str:
     """The sentence that says how long the bound is, when and why it begins, and who asked meanwhile and got what."""
-    clock, key, inv = view.clock, view.column("key")[finding.rows[0]], view.column("inv")[finding.rows[0]]
-    healed, bound, until = _healed(view), view.facts.bounds[RECOVERY.id], finding.at
-    since = next(case.since for case in view.once(_cases) if case.row == finding.rows[0])
+    clock, key, inv = view.clock, view.column("key")[case.row], view.column("inv")[case.row]
+    healed, bound, since = _healed(view), view.facts.bounds[RECOVERY.id], case.since
     heal = next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
     if since == healed:
         why = heal
@@ -163,4 +166,4 @@ def _ends(view: View) -> list[float]:
     return [moment or math.inf for moment in view.array("ret").tolist()]
 
 
-RECOVERY: Final = Property("recovery", _examine, _exercise, needs=EXCLUDES, bounded=True, under=(ANY,), conclusion=_why)
+RECOVERY: Final = Property("recovery", _examine, _exercise, needs=EXCLUDES, bounded=True, under=(ANY,))

@@ -39,7 +39,8 @@ def _examine_owner_release(view: View) -> Examined:
     for row, hold, later in view.once(_stale_releases):
         if outcome[row] == Outcome.OK:
             other = _holder(view, hold, later, inv[row])
-            findings.append(Finding("released-anothers", inv[row], (hold.row, other, row), (hold.row, other)))
+            rows, why = (hold.row, other.row), _whose(view, hold, other, inv[row])
+            findings.append(Finding("released-anothers", inv[row], (*rows, row), rows, why))
     return Examined(findings)
 
 
@@ -59,10 +60,9 @@ def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
     ]
 
 
-def _whose(view: View, finding: Finding) -> str:
+def _whose(view: View, own: Hold, other: Hold, at: int) -> str:
     """The sentence that says what was broken. If nobody held the lock at that moment, it was not another's either."""
-    own, other = (view.holds.by_row[row] for row in finding.holders)
-    if other.core_end > finding.at:
+    if other.core_end > at:
         return "So a release was acknowledged although the lock was another's by then."
     whose = f"worker {view.worker(own.row)}'s"
     return f"So a release was acknowledged although the lock had not been {whose} since another was granted it."
@@ -73,18 +73,18 @@ def _ends(view: View) -> dict[int, list[int]]:
     return {key: list(accumulate((hold.core_end for hold in holds), max)) for key, holds in view.holds.by_key.items()}
 
 
-def _holder(view: View, hold: Hold, later: int, at: int) -> int:
-    """The acquire row of the client that held the lock when a release of an older hold was sent. It is the latest grant
-    after that hold that was certainly in force, else the first grant that came after that hold (`later`).
+def _holder(view: View, hold: Hold, later: int, at: int) -> Hold:
+    """The hold of the client that held the lock when a release of an older hold was sent. It is the latest grant after
+    that hold that was certainly in force, else the first grant that came after that hold (its acquire row: `later`).
     """
     holds, ends = view.holds.by_key[hold.key], view.once(_ends)[hold.key]
     place = bisect_left(holds, at, key=attrgetter("ret")) - 1
     while place >= 0 and ends[place] > at:  # else all holds up to `place` were over
         other = holds[place]
         if (other.row == later or other.start > hold.ret) and exclude(hold, other) and other.core_end > at:
-            return other.row
+            return other
         place -= 1
-    return later
+    return view.holds.by_row[later]
 
 
 class Crash(NamedTuple):
@@ -254,7 +254,6 @@ OWNER_RELEASE: Final = Property(
     needs=frozenset({Need.ONE_PERMIT}),
     optional=True,
     under=("freeze-*", "late-write"),
-    conclusion=_whose,
 )
 CRASH_RELEASE: Final = Property(
     "crash-release",

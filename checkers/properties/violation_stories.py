@@ -3,7 +3,7 @@
 A sentence is a value (subject, what it did, under which token, in which rows) until it is turned into text at the end.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,9 +24,6 @@ FAULTS_TOLD: Final = 3
 """How many faults one story tells of: the latest."""
 HARNESS: Final = "the harness"
 """The subject of sentences about the final reads of the store."""
-
-Conclusion = Callable[[View, Finding], str]
-"""Makes the sentence that says what was broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +64,13 @@ class Narrator:
         self._view = view
         self.clock = view.clock
 
-    def tell(self, findings: Iterable[Finding], conclusion: Conclusion | None = None) -> tuple[Violation, ...]:
-        """Violations in order of time. conclusion: makes the last sentence, if that is none of `CONCLUSIONS`."""
+    def tell(self, findings: Iterable[Finding]) -> tuple[Violation, ...]:
+        """Violations in order of time."""
         ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
         violations = []
         for number, finding in enumerate(ordered):
             holders = finding.holders or self.holders(finding.rows)
-            last = CONCLUSIONS[finding.kind] if conclusion is None else conclusion(self._view, finding)
+            last = finding.conclusion or CONCLUSIONS[finding.kind]
             before = self.sentences(finding, holders) if number < FULL_STORIES else ()
             violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, before), last)))
         return tuple(violations)

@@ -139,9 +139,9 @@ def stale_violation(history: History) -> Violation:
     c = history.columns
     old, new = find(history, F.ACQUIRE, token=41), find(history, F.ACQUIRE, token=42)
     newer, stale = find(history, F.WRITE, value=4200), find(history, F.WRITE, value=4100)
-    finding = Finding("stale-write-accepted", int(c["ret"][stale]), (old, new, newer, stale), (old, new))
-    conclusion = "The store should have refused it: 42 had been accepted."
-    (violation,) = Narrator(history.once(View)).tell([finding], lambda *_: conclusion)
+    rows, conclusion = (old, new, newer, stale), "The store should have refused it: 42 had been accepted."
+    finding = Finding("stale-write-accepted", int(c["ret"][stale]), rows, (old, new), conclusion)
+    (violation,) = Narrator(history.once(View)).tell([finding])
     return violation
 
 
