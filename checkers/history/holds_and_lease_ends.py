@@ -10,13 +10,14 @@ invocation, others do not count. Unanswered releases may have happened at invoca
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from checkers.history.counting import any_of, grouped
 from checkers.history.history import Facts
+from checkers.history.rows import Rows
 from checkers.row_format import ACQUIRES, INFINITY, NONE, SHARED, F, Outcome
 
 IN_SESSIONS: Final = ("touch", "session")
@@ -112,17 +113,6 @@ class HoldColumns:
         return column
 
 
-class Rows(Protocol):
-    """The part of `checkers.history.view.View` from which holds are made."""
-
-    facts: Facts
-
-    def array(self, name: str) -> npt.NDArray[Any]: ...
-    def column(self, name: str) -> list[int]: ...
-    def rows(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]: ...
-    def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]: ...
-
-
 class Holds:
     """The holds of a history in the order in which their acquires returned."""
 
@@ -171,13 +161,12 @@ def shortest(ttl: int, drift: float, grain: int) -> int:
 
 def _granted(view: Rows) -> Iterator[Hold]:
     """The holds as the clients know them, still without the times in which they were in force."""
-    inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
-    sent, ttl, token, owner, base = (view.column(name) for name in ("sent", "ttl", "token", "owner", "base"))
-    key, session, process, flags = (view.column(name) for name in ("key", "session", "process", "flags"))
+    inv, ret, sent, outcome, owner, base = view.inv, view.ret, view.sent, view.outcome, view.owner, view.base
+    key, session, flags = view.key, view.session, view.flags
     renewals, releases, lost = (grouped(view.whole(kind), owner.__getitem__) for kind in (F.RENEW, F.RELEASE, F.LOST))
     last, closed, again = _last_deeds(view), closings(view), next_asked(view)
     granted = view.whole(*ACQUIRES, outcomes=(Outcome.OK,))
-    whose = {row: (view.facts.worker_of(process[row]), key[row]) for row in granted}
+    whose = {row: (view.worker(row), key[row]) for row in granted}
     readers = {(*whose[row], sent[row] or inv[row]) for row in granted if flags[row] & SHARED}
     for row in granted:
         who = owner[row]
@@ -200,13 +189,13 @@ def _granted(view: Rows) -> Iterator[Hold]:
             row=row,
             key=key[row],
             owner=who,
-            process=process[row],
-            token=token[row],
+            process=view.process[row],
+            token=view.token[row],
             session=session[row],
             inv=inv[row],
             start=sent[row] or inv[row],
             ret=ret[row],
-            ttl=ttl[row] or view.facts.ttl,
+            ttl=view.ttl[row] or view.facts.ttl,
             shared=bool(flags[row] & SHARED),
             renewals=renewed,
             release=tries[0] if tries else -1,
@@ -250,8 +239,8 @@ def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
 
 def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int, int]]:
     """Session → (latest moment that certainly prolonged the session, latest moment at which it certainly lived)."""
-    inv, number = view.column("inv"), view.column("session")
-    signs = {number[row]: inv[row] for row in view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
+    prolonged = view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
+    signs = {view.session[row]: view.inv[row] for row in prolonged}
     result = {session: (latest, latest) for session, latest in signs.items() if session}
     for hold in granted:
         if hold.session:
@@ -264,9 +253,8 @@ def _session_proofs(view: Rows, granted: Sequence[Hold]) -> dict[int, tuple[int,
 
 def closings(view: Rows) -> dict[int, int]:
     """Session → ns; since when the session may have been closed."""
-    inv, session = view.column("inv"), view.column("session")
     closed = reversed(view.rows(F.SESSION_CLOSE, outcomes=(Outcome.OK, Outcome.INFO)))  # reversed: the first counts
-    return {session[row]: inv[row] for row in closed}
+    return {view.session[row]: view.inv[row] for row in closed}
 
 
 def next_asked(view: Rows) -> dict[int, int]:
@@ -275,12 +263,11 @@ def next_asked(view: Rows) -> dict[int, int]:
     The adapter may then remove what an unanswered or impossible release left behind.
     """
     result: dict[int, int] = {}
-    inv, session, key = view.column("inv"), view.column("session"), view.column("key")
     latest: dict[tuple[int, int], int] = {}
     for row in view.whole(*ACQUIRES):
-        name = (session[row], key[row])
-        if session[row] and name in latest:
-            result[latest[name]] = inv[row]
+        name = (view.session[row], view.key[row])
+        if view.session[row] and name in latest:
+            result[latest[name]] = view.inv[row]
         latest[name] = row
     return result
 

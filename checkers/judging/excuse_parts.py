@@ -1,6 +1,7 @@
 """What mechanisms share: the grants that they look at, and which kinds of violations each sort of failure causes."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import permutations
 from typing import Final
 
@@ -10,19 +11,48 @@ from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.row_format import NONE, F
 
-Hits = Sequence[FaultInterval]
-Mechanism = Callable[[Violation, View, Hits], bool]
+
+class Incident:
+    """A violation, its grants, and the hits of a hazard's faults, which may explain it."""
+
+    def __init__(self, violation: Violation, view: View, hits: Sequence[FaultInterval] = ()) -> None:
+        self.kind, self.at, self.rows = violation.kind, violation.at, violation.rows
+        self.view = view
+        self.hits = hits
+        self._holders = violation.holders
+
+    def hits_of(self, *kinds: str) -> list[FaultInterval]:
+        """The hits of some kinds of faults."""
+        return [hit for hit in self.hits if hit.kind in kinds]
+
+    @cached_property
+    def holds(self) -> list[Hold]:
+        """The grants of the witness, the earliest first."""
+        return [self.view.holds.by_row[row] for row in self._holders]
+
+    @property
+    def by_answer(self) -> list[Hold]:
+        """These in the order in which their acquires returned. After a loss of data, tokens tell no order."""
+        return sorted(self.holds, key=lambda hold: hold.ret)
+
+    @property
+    def earlier(self) -> list[Hold]:
+        """All but the last of the grants: by tokens, unless tokens contradict the answers to the acquires."""
+        pairs = permutations(self.holds, 2)
+        contradicted = any(a.ret < b.start and a.token > b.token != NONE for a, b in pairs)
+        return (self.by_answer if contradicted else self.holds)[:-1]
+
+
+Mechanism = Callable[[Incident], bool]
 """Whether the hits of a hazard's faults explain a violation."""
 
-TWICE: Final = frozenset({"done-twice", "sold-twice"})
 REFUSED: Final = "refused-though-held"
 """The kind of violation in which a holder is told that its lease is over before it is."""
 ALONE: Final = frozenset({REFUSED, "nested-refused", "token-changed", "grant-not-kept"})
 """Kinds about what a holder is told, or members lack, before its lease is over. Their witness has no later grant."""
-BY_A_STALE_HOLDER: Final = (
-    frozenset({"overlap", "stale-write-accepted", "lost-update", "too-many-inside"})
-    | {"believed-too-long", "believed-past-lease"}
-    | TWICE
+BY_A_STALE_HOLDER: Final = frozenset(
+    {"overlap", "stale-write-accepted", "lost-update", "too-many-inside", "believed-too-long", "believed-past-lease"}
+    | {"done-twice", "sold-twice"}
 )
 """Kinds that a holder causes if it does not know that its lease is over; lies of a service or store cause others."""
 BY_A_LOST_LEASE: Final = BY_A_STALE_HOLDER | {
@@ -44,58 +74,36 @@ def by_name(*mechanisms: Mechanism) -> dict[str, Mechanism]:
     return {mechanism.__name__.replace("_", "-"): mechanism for mechanism in mechanisms}
 
 
-def holds_of(violation: Violation, view: View) -> list[Hold]:
-    return [view.holds.by_row[row] for row in violation.holders]
-
-
-def in_order(violation: Violation, view: View) -> list[Hold]:
-    """The grants of a witness, the earliest first: by tokens, unless tokens contradict the answers to the acquires."""
-    holds = holds_of(violation, view)
-    contradicted = any(a.ret < b.start and a.token > b.token != NONE for a, b in permutations(holds, 2))
-    return by_answer(holds) if contradicted else holds
-
-
-def by_answer(holds: Sequence[Hold]) -> list[Hold]:
-    """Holds in the order in which their acquires returned. After a loss of data, tokens do not tell the order."""
-    return sorted(holds, key=lambda hold: hold.ret)
-
-
-def cut_short(violation: Violation, view: View, moments: Sequence[tuple[int, int]], *, by_token: bool = True) -> bool:
+def cut_short(incident: Incident, moments: Sequence[tuple[int, int]], *, by_token: bool = True) -> bool:
     """Whether, before the violation, a moment met the lease of an earlier holder that did not outlast its lease."""
-    for hold in losers(violation, view, by_token=by_token):
+    for hold in losers(incident, by_token=by_token):
         end = hold.expiry
-        stale = violation.kind in BY_A_STALE_HOLDER and last_deed(violation, hold, view)[0] > end
-        if not stale and any(first <= min(end, violation.at) and hold.start <= last for first, last in moments):
+        stale = incident.kind in BY_A_STALE_HOLDER and last_deed(incident, hold)[0] > end
+        if not stale and any(first <= min(end, incident.at) and hold.start <= last for first, last in moments):
             return True
     return False
 
 
-def losers(violation: Violation, view: View, *, by_token: bool = True) -> Sequence[Hold]:
+def losers(incident: Incident, *, by_token: bool = True) -> Sequence[Hold]:
     """The grants of a witness whose loss explains the violation; none if no loss explains violations of this kind.
 
     Either grant may be the earlier one if a slow answer contradicts the tokens. So it is if both were asked for at
     once and no token tells: they have none, or the counter may have been lost as well (not `by_token`).
     """
-    holds = by_answer(holds_of(violation, view))
-    if violation.kind in ALONE:
+    holds = incident.by_answer
+    untold = [hold for hold in holds[-1:] if hold.token == NONE or not by_token]
+    perhaps_earlier = [hold for hold in untold if any(hold.start <= other.ret for other in holds[:-1])]
+    if incident.kind in ALONE:
         return holds
-    if violation.kind == RENEWED:
-        return _perhaps_earlier(holds, by_token=by_token)
-    if violation.kind == OVERTAKEN:
+    if incident.kind == RENEWED:
+        return perhaps_earlier
+    if incident.kind == OVERTAKEN:
         return holds[-1:]
-    if violation.kind not in BY_A_LOST_LEASE:
-        return ()
-    return [*holds[:-1], *in_order(violation, view)[:-1], *_perhaps_earlier(holds, by_token=by_token)]
+    return [*holds[:-1], *incident.earlier, *perhaps_earlier] if incident.kind in BY_A_LOST_LEASE else ()
 
 
-def _perhaps_earlier(by_answers: Sequence[Hold], *, by_token: bool) -> Sequence[Hold]:
-    """The grant that was answered last, if no token tells its order and it was requested before another answer."""
-    untold = [hold for hold in by_answers[-1:] if hold.token == NONE or not by_token]
-    return [hold for hold in untold if any(hold.start <= other.ret for other in by_answers[:-1])]
-
-
-def last_deed(violation: Violation, hold: Hold, view: View) -> tuple[int, int]:
+def last_deed(incident: Incident, hold: Hold) -> tuple[int, int]:
     """ns; when the holder's last write or job of the witness was sent, and returned; else the violation's moment."""
-    kind, inv, ret, owner = (view.column(name) for name in ("f", "inv", "ret", "owner"))
-    writes = (row for row in violation.rows if kind[row] in (F.WRITE, F.EFFECT) and owner[row] == hold.owner)
-    return max(((inv[row], ret[row]) for row in writes), default=(violation.at, violation.at))
+    view = incident.view
+    writes = (row for row in incident.rows if view.f[row] in (F.WRITE, F.EFFECT) and view.owner[row] == hold.owner)
+    return max(((view.inv[row], view.ret[row]) for row in writes), default=(incident.at, incident.at))

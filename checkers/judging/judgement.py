@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from checkers.claims import ANY, NO_FAULT, Claim, Hazard, Verdict, matches
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.history.view import View
+from checkers.judging.excuse_parts import Incident
 from checkers.judging.excuses_by_fault import BY_THE_MACHINE, MECHANISMS, nodes_of
 from checkers.properties.all_properties import OF_THE_SERVICE, PROPERTIES
 from checkers.properties.check_result import CheckResult, Violation
@@ -178,10 +179,10 @@ def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -
     def excuse(violation: Violation) -> str | None:
         for hazard, hits in reasons:
             came = [hit for hit in hits if hit.begun <= violation.at]
-            if (came or hazard.unprovoked()) and MECHANISMS[hazard.mechanism](violation, view, came):
+            if (came or hazard.unprovoked()) and MECHANISMS[hazard.mechanism](Incident(violation, view, came)):
                 return f"explained by {hazard.mechanism}"
         for mechanism, (explains, how) in BY_THE_MACHINE.items():
-            if mechanism in documented and explains(violation, view):
+            if mechanism in documented and explains(Incident(violation, view)):
                 return f"explained by {mechanism}: {how}"
         return None
 

@@ -9,6 +9,7 @@ import numpy as np
 from checkers.history.counting import Ints, apart, crossing, meeting, quantile
 from checkers.history.holds_and_lease_ends import IN_SESSIONS, Hold, effective
 from checkers.history.order_of_grants import superseded
+from checkers.judging.excuse_parts import Incident
 from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, witnesses
 from checkers.measures.measured_history import MeasuredHistory
@@ -72,7 +73,7 @@ def clock_jump(measured: MeasuredHistory) -> Reading:
 
     def explained(violation: Violation) -> bool:
         came = [hit for hit in hits if hit.begun <= violation.at]
-        return any(MECHANISMS[name](violation, measured, came) for name in BY_A_CLOCK)
+        return any(MECHANISMS[name](Incident(violation, measured, came)) for name in BY_A_CLOCK)
 
     inside = [violation for violation in result.violations if explained(violation)]
     return Reading(
@@ -165,7 +166,7 @@ def _prolonged(measured: MeasuredHistory) -> Ints:
     """ns, for each grant; the last moment, before its client left, from which its lease certainly lasted its TTL."""
     lease, signs = measured.facts.lease, defaultdict[int, list[int]](list)
     for row in measured.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,)) if lease in IN_SESSIONS else ():
-        signs[measured.column("session")[row]].append(measured.column("inv")[row])
+        signs[measured.session[row]].append(measured.inv[row])
     for hold in measured.holds if lease == "touch" else ():
         signs[hold.session] += [hold.start, *([hold.freeing] if hold.freeing < INFINITY else [])]
     ordered = {session: sorted(moments) for session, moments in signs.items() if session}
@@ -218,9 +219,8 @@ def belief_versus_truth(measured: MeasuredHistory) -> Reading:
         if belief_end(hold) > max(given, hold.ret)
     ]
     lasted = [span[0] for span in spans]
-    inv = measured.column("inv")
     probed = sum(
-        inv[row] > following[hold.row][0]
+        measured.inv[row] > following[hold.row][0]
         for row in measured.rows(F.BELIEF, outcomes=(Outcome.OK,))
         for hold in [measured.hold_of(row)]
         if hold is not None

@@ -82,9 +82,9 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
     unknown = measured.attempts(Outcome.INFO)
     if not unknown:
         return silent("no acquire was left without an answer")
-    gaps, refusals, owner = _gaps(measured, unknown), _refused_by_nobody(measured, unknown), measured.column("owner")
-    deeds = {owner[row] for row in measured.whole(F.RENEW, F.RELEASE, outcomes=(Outcome.OK,))} - {0}
-    recorded = [row for row in unknown if owner[row] in deeds]
+    gaps, refusals = _gaps(measured, unknown), _refused_by_nobody(measured, unknown)
+    deeds = {measured.owner[row] for row in measured.whole(F.RENEW, F.RELEASE, outcomes=(Outcome.OK,))} - {0}
+    recorded = [row for row in unknown if measured.owner[row] in deeds]
     by_token = gaps.missing if gaps.step == COUNTED and not gaps.unexplained else 0
     by_refusal = refusals[-1].phantom if refusals else 0
     blocked = [refusal.blocked for refusal in refusals] if measured.in_ns else None
@@ -110,7 +110,7 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
 
 def _gaps(measured: MeasuredHistory, unknown: Sequence[int]) -> TokenGaps:
     """unknown: rows of the acquires without an answer."""
-    sent = _by_key(measured, unknown, measured.column("inv"))
+    sent = _by_key(measured, unknown, measured.inv)
     around, steps, unexplained = list[tuple[int, int]](), list[int](), 0
     for key, holds in measured.holds.by_key.items():
         with_token = sorted((hold for hold in holds if hold.token != NONE), key=attrgetter("token"))
@@ -132,16 +132,15 @@ def _refused(measured: MeasuredHistory) -> list[int]:
     """Rows of the acquires that were refused because somebody held."""
     if measured.facts.lease == "quorum" or measured.reentered:
         return []
-    reason = measured.column("reason")
-    return [row for row in measured.attempts(Outcome.FAIL) if reason[row] == Reason.HELD]
+    return [row for row in measured.attempts(Outcome.FAIL) if measured.reason[row] == Reason.HELD]
 
 
 def _refused_by_nobody(measured: MeasuredHistory, unknown: Sequence[int]) -> list[Refusal]:
     """The refusals without a known holder, in order of key and invocation."""
-    inv, ret, reason, later = (*map(measured.column, ("inv", "ret", "reason")), superseded(measured))
+    inv, ret, later = measured.inv, measured.ret, superseded(measured)
     spans = list(zip(inv, measured.ended.tolist(), strict=True))
     answered = measured.attempts(Outcome.OK, Outcome.FAIL)
-    failed = [row for row in measured.attempts(Outcome.FAIL) if reason[row] != Reason.HELD]
+    failed = [row for row in measured.attempts(Outcome.FAIL) if measured.reason[row] != Reason.HELD]
     asking, queued = _by_key(measured, answered, spans), _by_key(measured, failed, spans)
     candidates, refused = _by_key(measured, unknown, inv), _by_key(measured, _refused(measured), range(len(inv)))
     result: list[Refusal] = []
@@ -172,5 +171,5 @@ def _by_key(measured: MeasuredHistory, rows: Iterable[int], values: Sequence[T])
     """Key → the values of its rows, in their order."""
     result: defaultdict[int, list[T]] = defaultdict(list)
     for row in rows:
-        result[measured.column("key")[row]].append(values[row])
+        result[measured.key[row]].append(values[row])
     return result

@@ -30,21 +30,19 @@ def _examine(view: View) -> Examined:
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
-    inv, kind, ended = view.column("inv"), view.column("f"), view.array("ret").tolist()
-    outcome, timeout = view.column("outcome"), view.column("ttl")
     lapses = _lapses(view)
     findings: list[Finding] = []
     slowest = 0
     for row in view.once(_ended):
-        given = 0 if outcome[row] == Outcome.OK else timeout[row]
-        allowed = (given or patience) if kind[row] == F.ACQUIRE else 0
-        beyond = ended[row] - inv[row] - allowed
+        given = 0 if view.outcome[row] == Outcome.OK else view.ttl[row]
+        allowed = (given or patience) if view.f[row] == F.ACQUIRE else 0
+        beyond = view.stopped[row] - view.inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue
-        beyond -= length(clipped(lapses.get(view.worker(row), ()), inv[row], ended[row]))
+        beyond -= length(clipped(lapses.get(view.worker(row), ()), view.inv[row], view.stopped[row]))
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
-            findings.append(Finding("hung-call", inv[row] + allowed + margin, (row,)))
+            findings.append(Finding("hung-call", view.inv[row] + allowed + margin, (row,)))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 

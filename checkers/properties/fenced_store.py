@@ -128,14 +128,13 @@ def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
 
 def _stale_attempts(view: View) -> int:
     """Accesses that were sent, under an older grant, after a later grant had returned."""
-    inv, f = view.column("inv"), view.column("f")
     mode, following = view.facts.store, view.once(_following)
     reads = mode in RULES and RULES[mode].reads
     return sum(
-        inv[row] > following[hold.row][0]
+        view.inv[row] > following[hold.row][0]
         for ops in view.once(accesses).values()
         for row in ops.rows.tolist()
-        if reads or f[row] == F.WRITE
+        if reads or view.f[row] == F.WRITE
         for hold in [view.hold_of(row)]
         if hold is not None
     )

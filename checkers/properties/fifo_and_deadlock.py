@@ -76,26 +76,25 @@ def _behind(view: View) -> list[tuple[Hold, Hold]]:
 
 def _queued(view: View, hold: Hold) -> int:
     """ns; when the acquire was certainly in the queue, 0 if its client does not tell."""
-    return max(view.column("base")[hold.row], 0)
+    return max(view.base[hold.row], 0)
 
 
 def _examine_herd_free(view: View) -> Examined:
     """Whether a key's acquires woke up no more often than places left its queue: checkers/CONDITIONS.md, section 14."""
     findings = []
-    value, outcome, ret = view.column("value"), view.column("outcome"), view.column("ret")
-    for key, woken in sorted(grouped(view.once(_with_wakes), view.column("key").__getitem__).items()):
+    for key, woken in sorted(grouped(view.once(_with_wakes), view.key.__getitem__).items()):
         places = view.attempts_by_key[key]
-        allowed = len(places) + sum(outcome[row] != Outcome.OK for row in places)
-        if sum(value[row] for row in woken) > allowed:
-            most = sorted(woken, key=lambda row: (-value[row], row))[:WITNESSES]
-            at = max((ret[row] for row in woken if outcome[row] != Outcome.INFO), default=view.finish)
+        allowed = len(places) + sum(view.outcome[row] != Outcome.OK for row in places)
+        if sum(view.value[row] for row in woken) > allowed:
+            most = sorted(woken, key=lambda row: (-view.value[row], row))[:WITNESSES]
+            at = max((view.ret[row] for row in woken if view.outcome[row] != Outcome.INFO), default=view.finish)
             findings.append(Finding("herd", at, tuple(sorted(most))))
     return Examined(findings)
 
 
 def _exercise_herd_free(view: View) -> Exercise:
-    counted, crowded, value = view.once(_with_wakes), _crowded(view), view.column("value")
-    wakes = sum(value[row] for row in counted)
+    counted, crowded = view.once(_with_wakes), _crowded(view)
+    wakes = sum(view.value[row] for row in counted)
     missing = unless(counted, "the client does not tell how often it was woken") or unless(wakes, "nobody was woken")
     missing = missing or unless(crowded, "never were two waiting at a release") or fault_missed(view)
     per_releases = 100 * wakes // max(len(_releases(view)), 1)
@@ -104,8 +103,7 @@ def _exercise_herd_free(view: View) -> Exercise:
 
 def _with_wakes(view: View) -> list[int]:
     """Rows of the acquires whose client tells how often it was woken."""
-    value = view.column("value")
-    return [row for row in view.attempts() if value[row] >= 0]
+    return [row for row in view.attempts() if view.value[row] >= 0]
 
 
 def _releases(view: View) -> list[int]:
@@ -166,16 +164,13 @@ def _exercise_circles(view: View) -> Exercise:
 
 def _limit(view: View, circle: Sequence[Wait]) -> int:
     """ns for which a circle may last: a TTL or, if its clients were told to wait for longer, nearly that time."""
-    outcome, ttl = view.column("outcome"), view.column("ttl")
-    patiences = (ttl[wait.row] for wait in circle if outcome[wait.row] != Outcome.OK and ttl[wait.row])
+    patiences = (view.ttl[wait.row] for wait in circle if view.outcome[wait.row] != Outcome.OK and view.ttl[wait.row])
     return max(view.facts.ttl, min(patiences, default=0) - NEARLY)
 
 
 def _waits(view: View) -> list[Wait]:
     """All waits in order of their beginnings. An acquire without an answer waits until it was given up."""
     by_worker = grouped(view.holds, lambda hold: view.worker(hold.row))
-    inv, key, flags = (view.column(name) for name in ("inv", "key", "flags"))
-    moments = view.array("ret").tolist()
     waits = []
     current: dict[int, int] = {}
     for row in view.attempts():
@@ -183,15 +178,15 @@ def _waits(view: View) -> list[Wait]:
         holds = by_worker.get(worker, [])
         # A worker's grants come in order, and few are held at once: grants that are over are never looked at again.
         first = current.get(worker, 0)
-        while first < len(holds) and holds[first].left <= inv[row]:
+        while first < len(holds) and holds[first].left <= view.inv[row]:
             first += 1
         current[worker] = first
         for held in holds[first:]:
-            if held.ret > inv[row]:
+            if held.ret > view.inv[row]:
                 break
-            end = min(moments[row], held.left)
-            if held.key != key[row] and end > inv[row]:
-                waits.append(Wait(inv[row], end, worker, row, key[row], bool(flags[row] & SHARED), held))
+            end = min(view.stopped[row], held.left)
+            if held.key != view.key[row] and end > view.inv[row]:
+                waits.append(Wait(view.inv[row], end, worker, row, view.key[row], bool(view.flags[row] & SHARED), held))
     return waits
 
 

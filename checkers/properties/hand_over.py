@@ -91,8 +91,7 @@ def _in_vain(view: View) -> list[Finding]:
 
 def _told(view: View, hold: Hold, at: int, kind: str = "handed-over-late") -> Finding:
     """The witness: whose release it was, and who waited at that moment."""
-    inv, ret = view.column("inv"), view.column("ret")
-    waiter = next(row for row in view.attempts_by_key[hold.key] if inv[row] <= at <= ret[row])
+    waiter = next(row for row in view.attempts_by_key[hold.key] if view.inv[row] <= at <= view.ret[row])
     return Finding(kind, at, (hold.row, hold.release, waiter), (hold.row,))
 
 
@@ -103,19 +102,18 @@ def _hand_overs(view: View) -> list[HandOver]:
     before, after = view.once(_quiet)
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
     permits = view.facts.permits
-    inv, ret, flags, reason = (view.column(name) for name in ("inv", "ret", "flags", "reason"))
     result = []
     for key, holds in view.holds.by_key.items():
         waits, unanswered = waits_for(view, key, shared=False)
-        doubt = min((inv[row] for row in unanswered if flags[row] & SHARED), default=INFINITY)
+        doubt = min((view.inv[row] for row in unanswered if view.flags[row] & SHARED), default=INFINITY)
         # An acquire that ended as UNAVAILABLE may have been granted the lock before, and have given it back.
-        refused = (row for row in view.attempts_by_key.get(key, ()) if reason[row] == Reason.UNAVAILABLE)
-        taken = united((inv[row], ret[row]) for row in refused)
+        refused = (row for row in view.attempts_by_key.get(key, ()) if view.reason[row] == Reason.UNAVAILABLE)
+        taken = united((view.inv[row], view.ret[row]) for row in refused)
         of_key = []
         granted = [hold.ret for hold in holds]
         # One permit of several may still be held, late, by whose lease could have ended: its successor shows no end.
         over = sorted(_over(holds) if permits == 1 else (max(hold.freed, hold.ret) for hold in holds))
-        sent = sorted(inv[row] for row in unanswered)
+        sent = sorted(view.inv[row] for row in unanswered)
         for hold in holds:
             place = bisect_right(granted, hold.freed)  # holds before this place were granted by then
             whole = min((*granted[place : place + 1], view.finish))

@@ -96,7 +96,6 @@ def _examine_renewal(view: View) -> Examined:
     """Definite. Whether no renewal sent after a certainly later grant had returned was acknowledged, no renewal or
     release was refused while its lease was in force, and no lock was granted on a lease called over (etcd #11456).
     """
-    inv, ret = view.column("inv"), view.column("ret")
     following = superseded(view)
     findings: list[Finding] = []
     for lease in view.once(_leases):
@@ -106,24 +105,24 @@ def _examine_renewal(view: View) -> Examined:
             if given < over:
                 rows = (hold.row, later)
                 findings += (
-                    Finding("renewed-though-lost", inv[row], (*rows, row), rows)
+                    Finding("renewed-though-lost", view.inv[row], (*rows, row), rows)
                     for row in lease.renewed
-                    if given < inv[row] < over
+                    if given < view.inv[row] < over
                 )
         refusals = [
-            (row, tuple(hold.row for hold in lease.holds if hold.ret <= inv[row] < hold.released))
+            (row, tuple(hold.row for hold in lease.holds if hold.ret <= view.inv[row] < hold.released))
             for row in lease.refused
         ]
         refusals += [
             (hold.release, (hold.row,))
             for hold in lease.holds
-            if _release_refused(view, hold) and ret[hold.release] < hold.released
+            if _release_refused(view, hold) and view.ret[hold.release] < hold.released
         ]
         for row, holders in refusals:
-            if ret[row] < _lasts_until(view, lease, inv[row]):
-                proof = max((other for other in lease.renewed if ret[other] <= inv[row]), default=None)
+            if view.ret[row] < _lasts_until(view, lease, view.inv[row]):
+                proof = max((other for other in lease.renewed if view.ret[other] <= view.inv[row]), default=None)
                 rows = (*holders, *(() if proof is None else (proof,)), row)
-                findings.append(Finding("refused-though-held", ret[row], rows, holders))
+                findings.append(Finding("refused-though-held", view.ret[row], rows, holders))
         findings += _granted_though_over(lease, view)
     return Examined(findings)
 
@@ -134,8 +133,8 @@ def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:
     Servers with a grain tell each other only now and then who is alive, so the last sign of life may be unknown to
     them. It counts for no more than the grain after the last sign that came half a grain or more before it.
     """
-    inv, ret, grain = view.column("inv"), view.column("ret"), view.facts.grain
-    signs = [lease.begun, *(inv[other] for other in lease.renewed if ret[other] <= asked)]
+    grain = view.facts.grain
+    signs = [lease.begun, *(view.inv[other] for other in lease.renewed if view.ret[other] <= asked)]
     signs += [moment for moment, since in lease.touched if since <= asked]
     if lease.session and grain:
         before = [max([lease.begun, *(other for other in signs if other <= sign - grain // 2)]) for sign in signs]
@@ -162,47 +161,45 @@ def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
     Another client certainly held until then. The grant cannot have come before that hold: it had not been requested
     yet, or its own lease was certainly in force, so that the other client would have got the lock inside its hold.
     """
-    ret = view.column("ret")
-    refusal = min(lease.refused, key=lambda row: ret[row], default=None)
+    refusal = min(lease.refused, key=lambda row: view.ret[row], default=None)
     if refusal is None or not lease.session or view.facts.permits > 1:
         return
     for hold in lease.holds:
         first = max(hold.inv, hold.core_end)
         others = [other for other in view.holds.by_key[hold.key] if exclude(other, hold) and other is not hold]
-        held = next((other for other in others if other.ret <= first and other.core_end > ret[refusal]), None)
-        if held is not None and hold.ret > ret[refusal]:
+        held = next((other for other in others if other.ret <= first and other.core_end > view.ret[refusal]), None)
+        if held is not None and hold.ret > view.ret[refusal]:
             rows = (held.row, refusal, *((held.release,) if held.release >= 0 else ()), hold.row)
             yield Finding("granted-though-over", hold.ret, rows, (held.row, hold.row))
 
 
 def _leases(view: View) -> list[RenewedLease]:
     """Leases that somebody tried to renew, or could not release. A lease without a TTL is never refused too early."""
-    inv, owner, session = (view.column(name) for name in ("inv", "owner", "session"))
     in_sessions = view.facts.lease in IN_SESSIONS
     kept = [hold for hold in view.holds if _release_refused(view, hold)]
     by_grant: dict[int, list[int]] = {hold.owner: [] for hold in kept if not in_sessions}
     by_session: dict[int, list[int]] = {hold.session: [] for hold in kept if in_sessions}
     for row in view.rows(F.RENEW, F.KEEP_ALIVE):
-        if session[row] and (in_sessions or not owner[row]):
-            by_session.setdefault(session[row], []).append(row)
+        if view.session[row] and (in_sessions or not view.owner[row]):
+            by_session.setdefault(view.session[row], []).append(row)
         else:
-            by_grant.setdefault(owner[row], []).append(row)
+            by_grant.setdefault(view.owner[row], []).append(row)
     leases = []
     for who, rows in by_grant.items():
         hold = view.holds.by_owner.get(who)
         if hold is not None:
             ttl, true = 0 if view.facts.lease == "none" else hold.length, dict(hold.renewals)
             renewed, refused = _answered(view, rows)
-            renewed = tuple(row for row in renewed if inv[row] in true)
+            renewed = tuple(row for row in renewed if view.inv[row] in true)
             leases.append(RenewedLease(hold.start, ttl, (hold,), renewed, refused, hold.free))
     return [*leases, *_sessions(view, by_session)]
 
 
 def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[RenewedLease]:
-    facts, inv, ttl, session = view.facts, view.column("inv"), view.column("ttl"), view.column("session")
+    facts = view.facts
     holds = grouped(view.holds, lambda hold: hold.session)
     openings = reversed(view.rows(F.SESSION_OPEN, outcomes=(Outcome.OK,)))
-    opened = {session[row]: (inv[row], ttl[row]) for row in openings}
+    opened = {view.session[row]: (view.inv[row], view.ttl[row]) for row in openings}
     closed = closings(view)
     for number, rows in by_session.items():
         held, (begun, told) = holds.get(number, []), opened.get(number, (0, 0))
@@ -217,13 +214,12 @@ def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[RenewedL
 
 def _answered(view: View, rows: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The rows that were acknowledged, and the rows that were told that the lease is over."""
-    outcome = view.column("outcome")
-    renewed = tuple(row for row in rows if outcome[row] == Outcome.OK)
+    renewed = tuple(row for row in rows if view.outcome[row] == Outcome.OK)
     return renewed, tuple(row for row in rows if _refused(view, row))
 
 
 def _refused(view: View, row: int) -> bool:
-    return view.column("outcome")[row] == Outcome.FAIL and view.column("reason")[row] == Reason.NOT_OWNER
+    return view.outcome[row] == Outcome.FAIL and view.reason[row] == Reason.NOT_OWNER
 
 
 def _release_refused(view: View, hold: Hold) -> bool:

@@ -39,24 +39,22 @@ _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
 def _examine_name(view: View) -> Examined:
     """Sound: it judges the time in which the lock was certainly free (checkers/CONDITIONS.md, section 13)."""
     bound = view.facts.bounds.get(INDEPENDENCE.id)
-    inv, ret, reason = view.column("inv"), view.column("ret"), view.column("reason")
     findings: list[Finding] = []
     slowest = 0
     for row, free in view.once(_free).items():
         waited = length(free)
-        lied = reason[row] == Reason.HELD and waited == ret[row] - inv[row]
+        lied = view.reason[row] == Reason.HELD and waited == view.ret[row] - view.inv[row]
         if lied or undisturbed(row, view):
             slowest = max(slowest, waited)
             if lied or (bound is not None and waited > bound):
-                at = ret[row] if lied else moment(free, bound or 0)
+                at = view.ret[row] if lied else moment(free, bound or 0)
                 holders = _met(view, row, at)
                 findings.append(Finding("kept-by-another-name", at, (*holders, row), holders))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
 def _exercise_name(view: View) -> Exercise:
-    ret = view.column("ret")
-    beside = sum(bool(free) and bool(_met(view, row, ret[row])) for row, free in view.once(_free).items())
+    beside = sum(bool(free) and bool(_met(view, row, view.ret[row])) for row, free in view.once(_free).items())
     missing = fault_missed(view) if beside else "nobody asked for a free lock while another was held"
     return Exercise(missing, {BESIDE: beside})
 
@@ -66,33 +64,31 @@ def _free(view: View) -> dict[int, list[Span]]:
 
     An acquire without an answer may keep others out to the end, and so may a grant whose release is not certain.
     """
-    inv, ret, key, reason = (view.column(name) for name in ("inv", "ret", "key", "reason"))
     freed = {hold.row: hold.freed for hold in view.holds}
 
     def free(row: int) -> list[Span]:
-        others = (other for other in view.attempts_by_key[key[row]] if other != row)
-        taken = ((inv[other], freed.get(other, ret[other])) for other in others)
-        return without([(inv[row], ret[row])], united(clipped(taken, inv[row], ret[row])))
+        others = (other for other in view.attempts_by_key[view.key[row]] if other != row)
+        taken = ((view.inv[other], freed.get(other, view.ret[other])) for other in others)
+        return without([(view.inv[row], view.ret[row])], united(clipped(taken, view.inv[row], view.ret[row])))
 
-    return {row: free(row) for row in view.attempts(Outcome.OK, Outcome.FAIL) if reason[row] not in _NOT_ASKED}
+    return {row: free(row) for row in view.attempts(Outcome.OK, Outcome.FAIL) if view.reason[row] not in _NOT_ASKED}
 
 
 def _met(view: View, row: int, at: int) -> tuple[int, ...]:
     """Acquire rows of other workers' holds of other keys, from the invocation of this acquire to `at` (ns)."""
-    key, since, who = view.column("key")[row], view.column("inv")[row], view.worker(row)
+    key, since, who = view.key[row], view.inv[row], view.worker(row)
     others = (hold for hold in view.holds if hold.key != key and view.worker(hold.row) != who)
     return tuple(hold.row for hold in others if hold.ret <= at and since < hold.left)
 
 
 def _examine_sharing(view: View) -> Examined:
     """Sound. A reader that timed out counts as refused, unless a fault or a stall can have made it late."""
-    inv, ret, key, reason = (view.column(name) for name in ("inv", "ret", "key", "reason"))
     spans = _writers(view)
     findings = [
-        Finding("reader-refused", ret[row], (*_readers(view, row), row))
+        Finding("reader-refused", view.ret[row], (*_readers(view, row), row))
         for row in view.once(_refused)
-        if not meets(*spans.get(key[row], ([], [])), inv[row], ret[row])
-        and (reason[row] == Reason.HELD or undisturbed(row, view))
+        if not meets(*spans.get(view.key[row], ([], [])), view.inv[row], view.ret[row])
+        and (view.reason[row] == Reason.HELD or undisturbed(row, view))
     ]
     return Examined(findings)
 
@@ -105,9 +101,8 @@ def _exercise_sharing(view: View) -> Exercise:
 
 def _refused(view: View) -> list[int]:
     """Rows of the readers that were refused because somebody else held, or that timed out."""
-    flags, reason = view.column("flags"), view.column("reason")
     refused = view.attempts(Outcome.FAIL)
-    return [row for row in refused if flags[row] & SHARED and reason[row] in (Reason.HELD, Reason.TIMEOUT)]
+    return [row for row in refused if view.flags[row] & SHARED and view.reason[row] in (Reason.HELD, Reason.TIMEOUT)]
 
 
 def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
@@ -116,23 +111,22 @@ def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     A grant ends when it was certainly released, or another worker was granted the lock. A later grant of its own worker
     does not end it: that may be a downgrade, which counts from its request. An unanswered acquire lasts to the end.
     """
-    inv, ret, key, flags = (view.column(name) for name in ("inv", "ret", "key", "flags"))
     over: dict[int, int] = {}
     for holds in view.holds.by_key.values():
         for worker, own in grouped(holds, lambda hold: view.worker(hold.row)).items():
             others = (hold for hold in holds if view.worker(hold.row) != worker)
             given = first_sent_later([hold.ret for hold in own], others)
             over |= {hold.row: min(hold.freed, first) for hold, (first, _) in zip(own, given, strict=True)}
-    writers = grouped((row for row in view.attempts() if not flags[row] & SHARED), key.__getitem__)
+    writers = grouped((row for row in view.attempts() if not view.flags[row] & SHARED), view.key.__getitem__)
     return {
-        name: ([inv[row] for row in rows], sorted(over.get(row, ret[row]) for row in rows))
+        name: ([view.inv[row] for row in rows], sorted(over.get(row, view.ret[row]) for row in rows))
         for name, rows in writers.items()
     }
 
 
 def _readers(view: View, row: int) -> tuple[int, ...]:
     """Acquire rows of the readers that were inside when this one was refused."""
-    key, at = view.column("key")[row], view.column("ret")[row]
+    key, at = view.key[row], view.ret[row]
     return tuple(hold.row for hold in view.holds.by_key.get(key, ()) if hold.shared and hold.ret <= at < hold.left)
 
 
@@ -149,7 +143,7 @@ def _examine_reentrancy(view: View) -> Examined:
 
 
 def _exercise_reentrancy(view: View) -> Exercise:
-    nested = sum(view.column("outcome")[row] == Outcome.OK for row, _ in _nested(view, *ACQUIRES))
+    nested = sum(view.outcome[row] == Outcome.OK for row, _ in _nested(view, *ACQUIRES))
     awaited = sum(_awaited(view, [row for row, _ in _nested(view, F.RELEASE)]))
     missing = unless(nested, "nobody acquired again what it held")
     missing = missing or unless(awaited, "nobody waited at an inner release") or lock_unexercised(view)
@@ -159,21 +153,20 @@ def _exercise_reentrancy(view: View) -> Exercise:
 def _nested(view: View, *kinds: F) -> Iterator[tuple[int, Hold]]:
     """Rows of nested operations, each with the grant that its worker held then."""
     holds = grouped(view.holds, lambda hold: (view.worker(hold.row), hold.key))
-    inv, key, flags = (view.column(name) for name in ("inv", "key", "flags"))
     for row in view.rows(*kinds):
-        if flags[row] & NESTED:
-            own = holds.get((view.worker(row), key[row]), [])
-            place = bisect_right(own, inv[row], key=attrgetter("ret"))
+        if view.flags[row] & NESTED:
+            own = holds.get((view.worker(row), view.key[row]), [])
+            place = bisect_right(own, view.inv[row], key=attrgetter("ret"))
             if place:
                 yield row, own[place - 1]
 
 
 def _inner_acquire(view: View, row: int, outer: Hold) -> Iterator[Finding]:
-    outcome, reason, ret = view.column("outcome")[row], view.column("reason")[row], view.column("ret")[row]
+    outcome, reason, ret = view.outcome[row], view.reason[row], view.ret[row]
     if ret >= outer.core_end:
         return
     if outcome == Outcome.OK:
-        if (view.column("token")[row], view.column("owner")[row]) != (outer.token, outer.owner):
+        if (view.token[row], view.owner[row]) != (outer.token, outer.owner):
             yield Finding("token-changed", ret, (outer.row, row), (outer.row,))
     elif reason in (Reason.HELD, Reason.NOT_OWNER) or (reason == Reason.TIMEOUT and undisturbed(row, view)):
         yield Finding("nested-refused", ret, (outer.row, row), (outer.row,))
@@ -181,9 +174,9 @@ def _inner_acquire(view: View, row: int, outer: Hold) -> Iterator[Finding]:
 
 def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
     """Grants that came later than the outer grant, after this release was sent and while the outer was in force."""
-    if view.column("outcome")[row] == Outcome.FAIL:
+    if view.outcome[row] == Outcome.FAIL:
         return
-    sent, until = view.column("inv")[row], outer.core_end
+    sent, until = view.inv[row], outer.core_end
     holds = view.holds.by_key[outer.key]
     for other in holds[bisect_right(holds, sent, key=attrgetter("ret")) :]:
         if other.ret >= until:
@@ -194,14 +187,14 @@ def _inner_release(view: View, row: int, outer: Hold) -> Iterator[Finding]:
 
 def _awaited(view: View, releases: Sequence[int]) -> Iterator[bool]:
     """For each inner release, whether another worker's acquire of the key had no answer yet."""
-    inv, key, ended = view.column("inv"), view.column("key"), view.ended.tolist()
+    ended = view.ended.tolist()
     waiting: list[int] = []
     coming = view.attempts()[::-1]
     for release in releases:
-        while coming and inv[coming[-1]] < inv[release]:
+        while coming and view.inv[coming[-1]] < view.inv[release]:
             waiting.append(coming.pop())
-        waiting = [row for row in waiting if ended[row] > inv[release]]
-        yield any(key[row] == key[release] and view.worker(row) != view.worker(release) for row in waiting)
+        waiting = [row for row in waiting if ended[row] > view.inv[release]]
+        yield any(view.key[row] == view.key[release] and view.worker(row) != view.worker(release) for row in waiting)
 
 
 INDEPENDENCE: Final = Property("independence", _examine_name, _exercise_name, needs=EXCLUDES, bounded=True)

@@ -43,7 +43,8 @@ def _examine(view: View) -> Examined:
     if beside := sum(contents.beside for contents in others):
         counters[BESIDE] = beside
     findings = [
-        Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows, _conclusion(view, wrong)) for wrong in _disagreements(view)
+        Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows, _conclusion(view, wrong))
+        for wrong in _disagreements(view)
     ]
     return Examined(findings, counters, unjudged=None if looks else "the members were not asked")
 

@@ -66,23 +66,24 @@ def _cases(view: View) -> list[KeyRecovery]:
 
 
 def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int) -> KeyRecovery | None:
-    inv, outcome, ends, idle = view.column("inv"), view.column("outcome"), view.once(_ends), view.once(unserved)
+    ends, idle = view.once(_ends), view.once(unserved)
     holds = view.holds.by_key.get(key, ())
     free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
     requests = [row for row in requests if ends[row] > free]
     first = min((hold for hold in holds if hold.ret > healed), key=lambda hold: hold.ret, default=None)
     granted = math.inf if first is None else first.ret
-    begun, waiting = [inv[row] for row in requests], list(accumulate((ends[row] for row in requests), max))
-    refused = max((ends[row] for row in requests if outcome[row] == Outcome.FAIL and ends[row] < granted), default=0)
+    begun, waiting = [view.inv[row] for row in requests], list(accumulate((ends[row] for row in requests), max))
+    failed = (ends[row] for row in requests if view.outcome[row] == Outcome.FAIL)
+    refused = max((end for end in failed if end < granted), default=0)
     until = int(min(granted, view.once(_last_deed)))
     for row in requests:
-        since = max(free, inv[row])
+        since = max(free, view.inv[row])
         counted = without([(since, until)], idle)
         late = length(counted)
         if late > bound:
             missed = moment(counted, bound)
             if max(waiting[bisect_right(begun, missed) - 1], refused) > missed:
-                wanted = united((inv[each], int(min(ends[each], until)) + bound // AGAIN) for each in requests)
+                wanted = united((view.inv[each], int(min(ends[each], until)) + bound // AGAIN) for each in requests)
                 counted = without(counted, without([(since, until)], wanted))
                 if length(counted) > bound:
                     return KeyRecovery(row, since, length(counted), moment(counted, bound))
@@ -111,7 +112,7 @@ def _last_deed(view: View) -> int:
 
 def _why(view: View, case: KeyRecovery, until: int) -> str:
     """The sentence that says how long the bound is, when and why it begins, and who asked meanwhile and got what."""
-    clock, key, inv = view.clock, view.column("key")[case.row], view.column("inv")[case.row]
+    clock, key, inv = view.clock, view.key[case.row], view.inv[case.row]
     healed, bound, since = _healed(view), view.facts.bounds[RECOVERY.id], case.since
     heal = next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
     if since == healed:
@@ -134,19 +135,18 @@ def _why(view: View, case: KeyRecovery, until: int) -> str:
 def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str:
     """Who asked for a key while nobody got it, how the last call that returned ended, and who got the key at last."""
     words = Narrator(view)
-    inv, moments, process = view.column("inv"), view.array("ret").tolist(), view.column("process")
     ends = view.once(_ends)
-    requests = [row for row in _requests(view, healed).get(key, ()) if inv[row] <= until and ends[row] >= since]
+    requests = [row for row in _requests(view, healed).get(key, ()) if view.inv[row] <= until and ends[row] >= since]
     workers = sorted({view.worker(row) for row in requests})
     whose = f"worker{'s' * (len(workers) != 1)} {listing(list(map(str, workers)))}"
     text = f"until {view.clock(until)} {whose} asked {len(requests)} time{'s' * (len(requests) != 1)}"
-    last = max((row for row in requests if 0 < moments[row] <= until), key=moments.__getitem__, default=None)
+    last = max((row for row in requests if 0 < view.stopped[row] <= until), key=view.stopped.__getitem__, default=None)
     if last is None:
         text += " and had no answer"
     else:
         error = error_text(last, view)
-        text += f", and the last call that returned, {words.worker(process[last])}'s, {ending(last, view)}"
-        text += f" at {view.clock(moments[last])}" + (f": {error}" if error else "")
+        text += f", and the last call that returned, {words.worker(view.process[last])}'s, {ending(last, view)}"
+        text += f" at {view.clock(view.stopped[last])}" + (f": {error}" if error else "")
     granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
     if granted is not None:
         text += f"; {words.worker(granted.process)} got it at {view.clock(granted.ret)}"
@@ -155,15 +155,14 @@ def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str
 
 def _requests(view: View, healed: int) -> dict[int, list[int]]:
     """Key → the requests that were waiting at the heal or made later, in their order."""
-    inv, key, moments = view.column("inv"), view.column("key"), view.array("ret").tolist()
     # A request of a worker that was killed before the heal never returned either.
-    waiting = (row for row in view.attempts() if (moments[row] or inv[row]) > healed)
-    return grouped(waiting, key.__getitem__)
+    waiting = (row for row in view.attempts() if (view.stopped[row] or view.inv[row]) > healed)
+    return grouped(waiting, view.key.__getitem__)
 
 
 def _ends(view: View) -> list[float]:
     """Row → when its operation stopped waiting, infinite if it never returned."""
-    return [moment or math.inf for moment in view.array("ret").tolist()]
+    return [moment or math.inf for moment in view.stopped]
 
 
 RECOVERY: Final = Property("recovery", _examine, _exercise, needs=EXCLUDES, bounded=True, under=(ANY,))

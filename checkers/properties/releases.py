@@ -34,13 +34,12 @@ _NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
 
 def _examine_owner_release(view: View) -> Examined:
     """Whether no release was acknowledged that was sent after a certainly later grant had returned. Definite."""
-    outcome, inv = view.column("outcome"), view.column("inv")
     findings = []
     for row, hold, later in view.once(_stale_releases):
-        if outcome[row] == Outcome.OK:
-            other = _holder(view, hold, later, inv[row])
-            rows, why = (hold.row, other.row), _whose(view, hold, other, inv[row])
-            findings.append(Finding("released-anothers", inv[row], (*rows, row), rows, why))
+        if view.outcome[row] == Outcome.OK:
+            other = _holder(view, hold, later, view.inv[row])
+            rows, why = (hold.row, other.row), _whose(view, hold, other, view.inv[row])
+            findings.append(Finding("released-anothers", view.inv[row], (*rows, row), rows, why))
     return Examined(findings)
 
 
@@ -51,12 +50,12 @@ def _exercise_owner_release(view: View) -> Exercise:
 
 def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
     """Rows of releases sent after a certainly later grant had returned, each with its hold and that grant's row."""
-    inv, following = view.column("inv"), superseded(view)
+    following = superseded(view)
     return [
         (row, hold, following[hold.row][1])
         for row in view.whole(F.RELEASE)
         for hold in [view.hold_of(row)]
-        if hold is not None and following[hold.row][0] < inv[row]
+        if hold is not None and following[hold.row][0] < view.inv[row]
     ]
 
 
@@ -131,7 +130,6 @@ class WaitForLease(NamedTuple):
 def _waits(view: View) -> list[WaitForLease]:
     """How others waited, for each crash whose holder still had the lock."""
     bound, exempt = view.facts.bounds.get(CRASH_RELEASE.id), _exempt(view)
-    inv = view.column("inv")
     waits = []
     for crash in _crashes(view):
         hold = crash.hold
@@ -141,7 +139,7 @@ def _waits(view: View) -> list[WaitForLease]:
         if granted <= crash.fault.applied:
             continue
         waits_of_others, unanswered = waits_for(view, hold.key, shared=hold.shared)
-        doubt = min((inv[row] for row in unanswered), default=INFINITY)
+        doubt = min((view.inv[row] for row in unanswered), default=INFINITY)
         end = min(granted, crash.resumed, view.finish)
         nobodys = united((*exempt, *_beside(view, hold)))
         waited = without(united(clipped(waits_of_others, crash.free, end)), nobodys)
@@ -159,10 +157,9 @@ def _waits(view: View) -> list[WaitForLease]:
 
 def _kept(view: View, wait: WaitForLease) -> Finding:
     """The witness: the holder's grant, the grant that came at last, and an acquire that waited then, if any are."""
-    inv, ret = view.column("inv"), view.column("ret")
     hold, at, successor = wait.crash.hold, wait.late or 0, wait.successor
     others = (row for row in view.attempts_by_key[hold.key] if row != hold.row)
-    waiters = (row for row in others if inv[row] <= at <= ret[row] < INFINITY)
+    waiters = (row for row in others if view.inv[row] <= at <= view.ret[row] < INFINITY)
     holders = (hold.row,) if successor is None else (hold.row, successor)
     freed = "never-freed" if successor is None else "freed-late"
     kind = freed if wait.crash.fault.kind == "kill" else "kept-by-a-hung-holder"
@@ -206,25 +203,23 @@ def _beside(view: View, hold: Hold) -> Iterator[Span]:
 
 def _prolonged(view: View, crash: Crash, bound: int) -> int | None:
     """ns; when a renewal was acknowledged that prolonged a hung holder's lease beyond TTL and bound; None: never."""
-    inv, ret, ttl = view.column("inv"), view.column("ret"), effective(crash.hold.ttl, view.facts)
+    ttl = effective(crash.hold.ttl, view.facts)
     if crash.fault.kind == "kill" or view.facts.lease == "none":
         return None
     renewals = view.of_lease(crash.hold, view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,)))
-    meanwhile = (row for row in renewals if crash.fault.applied < inv[row] < crash.resumed)
-    return min((ret[row] for row in meanwhile if inv[row] + ttl > crash.free + bound), default=None)
+    meanwhile = (row for row in renewals if crash.fault.applied < view.inv[row] < crash.resumed)
+    return min((view.ret[row] for row in meanwhile if view.inv[row] + ttl > crash.free + bound), default=None)
 
 
 def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[int]]:
     """When some client certainly waited for a key, and the rows of unanswered acquires. shared: only writers' waits."""
-    inv, ret, outcome = view.column("inv"), view.column("ret"), view.column("outcome")
-    reason, flags = view.column("reason"), view.column("flags")
     spans: list[Span] = []
     unanswered = []
     for row in view.attempts_by_key.get(key, ()):
-        if outcome[row] == Outcome.INFO:
+        if view.outcome[row] == Outcome.INFO:
             unanswered.append(row)
-        elif not (shared and flags[row] & SHARED) and reason[row] not in _NOT_ASKED:
-            spans.append((inv[row], ret[row]))
+        elif not (shared and view.flags[row] & SHARED) and view.reason[row] not in _NOT_ASKED:
+            spans.append((view.inv[row], view.ret[row]))
     return spans, unanswered
 
 

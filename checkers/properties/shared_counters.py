@@ -108,11 +108,10 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
 
 def stalls_by_worker(view: View) -> dict[int, list[Span]]:
     """Worker → when the machine did not run it. A stall that a kill cut off is left out."""
-    inv, ret = view.column("inv"), view.array("ret").tolist()
     spans: dict[int, list[Span]] = {}
     for row in view.rows(F.STALL):
-        if ret[row]:
-            spans.setdefault(view.worker(row), []).append((inv[row], ret[row]))
+        if view.stopped[row]:
+            spans.setdefault(view.worker(row), []).append((view.inv[row], view.stopped[row]))
     return spans
 
 
@@ -132,10 +131,9 @@ def _unanswered_renewals(view: View) -> list[Span]:
     Without a lease only a lost answer counts. Others may be late because another thread uses the client's one
     connection. In such lanes the trial itself asks the service as well.
     """
-    inv, outcome, ended = view.column("inv"), view.column("outcome"), view.ended.tolist()
-    renewals = view.rows(F.RENEW, F.KEEP_ALIVE)
-    spans = [(inv[row], ended[row]) for row in renewals if outcome[row] == Outcome.INFO or view.facts.lease != "none"]
-    return [*spans, *view.once(unanswered)]
+    ended, leased = view.ended.tolist(), view.facts.lease != "none"
+    renewals = (row for row in view.rows(F.RENEW, F.KEEP_ALIVE) if leased or view.outcome[row] == Outcome.INFO)
+    return [*((view.inv[row], ended[row]) for row in renewals), *view.once(unanswered)]
 
 
 def unanswered(view: View) -> list[Span]:
@@ -144,25 +142,24 @@ def unanswered(view: View) -> list[Span]:
 
     A keep-alive whose worker was killed meanwhile says nothing. Renewals are sent by holders only, and may be late.
     """
-    inv, outcome, reason = (view.column(name) for name in ("inv", "outcome", "reason"))
-    ended, returned = view.ended.tolist(), view.array("ret").tolist()
+    ended = view.ended.tolist()
     spans: list[Span] = []
     first: dict[int, int] = {}  # worker → row of the first that has no answer
     for row in view.rows(F.KEEP_ALIVE):
         worker = view.worker(row)
-        if returned[row] and (outcome[row] == Outcome.INFO or reason[row] == Reason.UNAVAILABLE):
+        if view.stopped[row] and (view.outcome[row] == Outcome.INFO or view.reason[row] == Reason.UNAVAILABLE):
             first.setdefault(worker, row)
-        elif returned[row] and worker in first:
-            spans.append((inv[first.pop(worker)], ended[row]))
-    return [*spans, *((inv[row], ended[row] + view.facts.ttl) for row in first.values())]
+        elif view.stopped[row] and worker in first:
+            spans.append((view.inv[first.pop(worker)], ended[row]))
+    return [*spans, *((view.inv[row], ended[row] + view.facts.ttl) for row in first.values())]
 
 
 def undisturbed(row: int, view: View) -> bool:
     """Whether no known fault, the time to recover from it included, and no stall of its worker delayed an answer."""
-    inv, ret, healing = view.column("inv"), view.column("ret"), view.facts.bounds.get("recovery", 0)
+    healing = view.facts.bounds.get("recovery", 0)
     spans = [(fault.begun, fault.over + healing) for fault in view.history.faults if fault.begun]
     spans += view.once(stalls_by_worker).get(view.worker(row), ())
-    return not any(begun <= ret[row] and inv[row] <= ended for begun, ended in spans)
+    return not any(begun <= view.ret[row] and view.inv[row] <= ended for begun, ended in spans)
 
 
 def fault_missed(view: View) -> str | None:
@@ -185,7 +182,7 @@ def _met_a_lease(fault: FaultInterval, view: View) -> bool:
 def write_missed(view: View) -> str | None:
     """Why a fault on the way to the store did not touch a write of the lane, or None."""
     to_the_store = (fault for fault in view.struck if STORE in fault.target)
-    sent = [view.column("inv")[row] for row in view.rows(F.WRITE, outcomes=(Outcome.INFO,))]
+    sent = [view.inv[row] for row in view.rows(F.WRITE, outcomes=(Outcome.INFO,))]
     for name, hits in grouped(to_the_store, lambda fault: fault.name).items():
         if not any(fault.begun <= moment <= fault.over for fault in hits for moment in sent):
             return f"{name} left no write without an answer"
@@ -222,9 +219,8 @@ def short_of(counted: Mapping[str, int], needs: Mapping[str, int]) -> str | None
 def in_vain(view: View) -> str:
     """How acquires since the last grant ended, which mostly says why grants are few; empty if most were granted."""
     last = max(view.holds, key=lambda hold: hold.ret, default=None)
-    ret = view.array("ret").tolist()
     failed = view.attempts(Outcome.FAIL, Outcome.INFO)
-    rows = [row for row in failed if last is None or not ret[row] or ret[row] > last.ret]
+    rows = [row for row in failed if last is None or not view.stopped[row] or view.stopped[row] > last.ret]
     if not rows or len(rows) < len(view.holds):
         return ""
     ends = Counter(ending(row, view) for row in rows).most_common()
@@ -242,8 +238,8 @@ def in_vain(view: View) -> str:
 
 
 def ending(row: int, view: View) -> str:
-    reason = view.column("reason")[row]
-    if view.column("outcome")[row] == Outcome.INFO:
+    reason = view.reason[row]
+    if view.outcome[row] == Outcome.INFO:
         return "got no answer" if view.array("ret")[row] else "never returned"
     if reason == Reason.TIMEOUT:
         return "timed out"
@@ -266,8 +262,8 @@ def _parting(hold: Hold, view: View) -> str:
     if hold.freed < INFINITY:
         return f"released at {view.clock(hold.freed)}"
     if hold.release >= 0:
-        refused = view.column("outcome")[hold.release] == Outcome.FAIL
-        sent = view.clock(view.column("inv")[hold.release])
+        refused = view.outcome[hold.release] == Outcome.FAIL
+        sent = view.clock(view.inv[hold.release])
         return f"release sent at {sent} {'was refused' if refused else 'got no answer'}"
     if hold.lost >= 0:
         return f"lost at {view.clock(hold.left)}"

@@ -42,8 +42,7 @@ def _examine_lists(view: View) -> Examined:
     findings: list[Finding] = []
     final = _final_reads(view)
     writes = _writes(view)
-    base, outcome = view.column("base"), view.column("outcome")
-    reads = grouped(view.rows(F.READ, outcomes=(Outcome.OK,)), view.column("owner").__getitem__)
+    reads = grouped(view.rows(F.READ, outcomes=(Outcome.OK,)), view.owner.__getitem__)
     lost = forks = 0
     for key, by_value in writes.items():
         if key not in final:
@@ -52,14 +51,14 @@ def _examine_lists(view: View) -> Examined:
         if problem is not None:
             findings.append(problem)
         kept = set(path)
-        missing = [row for row in by_value.values() if outcome[row] == Outcome.OK and row not in kept]
+        missing = [row for row in by_value.values() if view.outcome[row] == Outcome.OK and row not in kept]
         lost += len(missing)
         if problem is not None and problem.kind != "corrupt-list":
             continue
-        branches = {_branch(row, kept, by_value, base) for row in missing}
-        by_base = {base[row]: row for row in path}
-        findings += (_fork(view, reads, by_base.get(base[root]), root, final[key]) for root in sorted(branches))
-        forks += len({base[root] for root in branches})
+        branches = {_branch(row, kept, by_value, view.base) for row in missing}
+        by_base = {view.base[row]: row for row in path}
+        findings += (_fork(view, reads, by_base.get(view.base[root]), root, final[key]) for root in sorted(branches))
+        forks += len({view.base[root] for root in branches})
     unread = [view.facts.keys[key] for key in writes if key not in final]
     unjudged = f"no final read of {', '.join(unread)}" if unread else None
     return Examined(findings, {LOST: lost, FORKS: forks}, unjudged=unjudged)
@@ -75,49 +74,46 @@ def _exercise_lists(view: View) -> Exercise:
 
 def lost_updates(view: View) -> list[int]:
     """Rows of the acknowledged writes that the final lists do not hold."""
-    final, outcome = _final_reads(view), view.column("outcome")
+    final = _final_reads(view)
     lost = []
     for key, by_value in _writes(view).items():
         if key in final:
             kept = set(_path(view, by_value, final[key])[0])
-            lost += [row for row in by_value.values() if outcome[row] == Outcome.OK and row not in kept]
+            lost += [row for row in by_value.values() if view.outcome[row] == Outcome.OK and row not in kept]
     return lost
 
 
 def _final_reads(view: View) -> dict[int, int]:
     """Key → row of its last final read."""
-    flags, key = view.column("flags"), view.column("key")
-    return {key[row]: row for row in view.rows(F.READ, outcomes=(Outcome.OK,)) if flags[row] & FINAL}
+    return {view.key[row]: row for row in view.rows(F.READ, outcomes=(Outcome.OK,)) if view.flags[row] & FINAL}
 
 
 def _writes(view: View) -> dict[int, dict[int, int]]:
     """Key → element → row of its write, refused ones included."""
-    key, value = view.column("key"), view.column("value")
     result: dict[int, dict[int, int]] = {}
     for row in view.rows(F.WRITE):
-        result.setdefault(key[row], {})[value[row]] = row
+        result.setdefault(view.key[row], {})[view.value[row]] = row
     return result
 
 
 def _path(view: View, by_value: Mapping[int, int], final: int) -> tuple[list[int], Finding | None]:
     """Rows of the writes that the final list holds, the last first, and what is wrong with that list."""
-    value, base, outcome, inv = (view.column(name) for name in ("value", "base", "outcome", "inv"))
     path: list[int] = []
     seen = set()
-    element = value[final]
+    element = view.value[final]
     while element != NONE:
         row = by_value.get(element)
         if row is None:
-            return path, Finding("value-never-written", inv[final], (*path[-1:], final))
-        if outcome[row] == Outcome.FAIL:
-            return path, Finding("refused-value-read", inv[final], (row, final))
+            return path, Finding("value-never-written", view.inv[final], (*path[-1:], final))
+        if view.outcome[row] == Outcome.FAIL:
+            return path, Finding("refused-value-read", view.inv[final], (row, final))
         if row in seen:
-            return path, Finding("corrupt-list", inv[final], (row, final))
+            return path, Finding("corrupt-list", view.inv[final], (row, final))
         seen.add(row)
         path.append(row)
-        element = base[row]
-    if len(path) != base[final]:
-        return path, Finding("corrupt-list", inv[final], (*path[:1], final))
+        element = view.base[row]
+    if len(path) != view.base[final]:
+        return path, Finding("corrupt-list", view.inv[final], (*path[:1], final))
     return path, None
 
 
@@ -133,19 +129,17 @@ def _branch(row: int, kept: set[int], by_value: Mapping[int, int], base: Sequenc
 
 
 def _fork(view: View, reads: Mapping[int, list[int]], survivor: int | None, root: int, final: int) -> Finding:
-    inv = view.column("inv")
     if survivor is None:
-        return Finding("vanished", inv[root], (*_read_before(view, reads, root), root, final))
-    first, second = sorted((survivor, root), key=lambda row: inv[row])
+        return Finding("vanished", view.inv[root], (*_read_before(view, reads, root), root, final))
+    first, second = sorted((survivor, root), key=lambda row: view.inv[row])
     rows = (*_read_before(view, reads, first), *_read_before(view, reads, second), first, second, final)
-    return Finding("lost-update", inv[second], tuple(dict.fromkeys(rows)))
+    return Finding("lost-update", view.inv[second], tuple(dict.fromkeys(rows)))
 
 
 def _read_before(view: View, reads: Mapping[int, list[int]], write: int) -> Iterator[int]:
     """The read from which a write was made: the last one of its grant that returned the write's base."""
-    owner, value, inv = view.column("owner"), view.column("value"), view.column("inv")
-    base = view.column("base")[write]
-    of_base = [row for row in reads.get(owner[write], ()) if value[row] == base and inv[row] < inv[write]]
+    base, sent = view.base[write], view.inv[write]
+    of_base = [row for row in reads.get(view.owner[write], ()) if view.value[row] == base and view.inv[row] < sent]
     yield from of_base[-1:]
 
 
@@ -153,7 +147,7 @@ def _examine_duplicates(view: View) -> Examined:
     """Exact. Reports each repetition, with the first time. A job without an answer may never have been done."""
     sales, jobs = view.facts.workload == SALES, view.once(_jobs)
     findings = [
-        Finding("sold-twice" if sales else "done-twice", view.column("inv")[again], (first, again))
+        Finding("sold-twice" if sales else "done-twice", view.inv[again], (first, again))
         for first, *repetitions in jobs
         for again in repetitions
     ]
@@ -169,9 +163,9 @@ def _exercise_jobs(view: View) -> Exercise:
 def _jobs(view: View) -> list[list[int]]:
     """For each job the rows in which it was done, in order of invocation."""
     sales = view.facts.workload == SALES
-    key, job, flags = view.column("key"), view.column("base" if sales else "value"), view.column("flags")
-    done = [row for row in view.rows(F.WRITE if sales else F.EFFECT, outcomes=(Outcome.OK,)) if not flags[row] & LATE]
-    return list(grouped(done, lambda row: (key[row], job[row])).values())
+    kind, job = (F.WRITE, view.base) if sales else (F.EFFECT, view.value)
+    done = [row for row in view.rows(kind, outcomes=(Outcome.OK,)) if not view.flags[row] & LATE]
+    return list(grouped(done, lambda row: (view.key[row], job[row])).values())
 
 
 NO_LOST_UPDATE: Final = Property("no-lost-update", _examine_lists, _exercise_lists, by_workload=True, final=True)

@@ -83,8 +83,7 @@ class Narrator:
         """A sentence for each grant, operation of the witness and fault, in order of time. holders: rows of grants."""
         holds = self.holds(holders)
         rows = tuple(dict.fromkeys(broken.rows))
-        keys = self._view.column("key")
-        several = len({keys[row] for row in rows}) > 1
+        several = len({self._view.key[row] for row in rows}) > 1
         sentences = [self.granted(hold, named=several) for hold in holds]
         sentences += (self.did(row, named=several) for row in rows if row not in holders)
         if broken.kind in QUEUES:
@@ -130,24 +129,24 @@ class Narrator:
     def waited(self, row: int) -> Sentence:
         """Since when an acquire was in the queue, and how often its client was woken."""
         view = self._view
-        inv, queued, wakes = (view.column(name)[row] for name in ("inv", "base", "value"))
+        inv, queued, wakes = view.inv[row], view.base[row], view.value[row]
         more = [f"it was in the queue at {self.clock(queued)}"] if queued > 0 else []
         if wakes > 0:
             more.append(f"it was woken {wakes} times" if wakes > 1 else "it was woken once")
         deed = f"asked for the lock at {self.clock(inv)}"
-        return Sentence(inv, self.worker(view.column("process")[row]), deed, more=tuple(more), rows=(row,))
+        return Sentence(inv, self.worker(view.process[row]), deed, more=tuple(more), rows=(row,))
 
     def did(self, row: int, *, named: bool = False) -> Sentence:
         """One operation: who asked for it and how it ended. named: name the lock."""
         view = self._view
-        kind, process, outcome, flags = (view.column(name)[row] for name in ("f", "process", "outcome", "flags"))
-        value, token, inv, ret = (view.column(name)[row] for name in ("value", "token", "inv", "ret"))
+        kind, outcome, flags, inv, ret = view.f[row], view.outcome[row], view.flags[row], view.inv[row], view.ret[row]
+        value, token = view.value[row], view.token[row]
         when = {
             Outcome.OK: f"at {self.clock(ret)}",
             Outcome.FAIL: f"was refused at {self.clock(ret)}",
             Outcome.INFO: "got no answer",
         }[Outcome(outcome)]
-        at, who = (ret if ret < INFINITY else inv), self.worker(process)
+        at, who = (ret if ret < INFINITY else inv), self.worker(view.process[row])
         if kind == F.EFFECT:
             return Sentence(at, who, f"did job {value} at {self.clock(inv)}", rows=(row,))
         verb = ""
@@ -163,7 +162,7 @@ class Narrator:
             token = NONE
             what = F(kind).name.lower().replace("_", "-")
             what = ("nested " if flags & NESTED else "shared " if flags & SHARED else "") + what
-            what += f" of {view.facts.keys[view.column('key')[row]]}" if named else ""
+            what += f" of {view.facts.keys[view.key[row]]}" if named else ""
         return Sentence(
             at,
             who,
@@ -211,10 +210,10 @@ class Narrator:
 
     def _parting(self, hold: Hold) -> str:
         view = self._view
-        if hold.release >= 0 and hold.left == view.column("inv")[hold.release]:
+        if hold.release >= 0 and hold.left == view.inv[hold.release]:
             return f"it released at {self.clock(hold.left)}"
         if hold.lost >= 0:
-            return f"it noticed the loss at {self.clock(view.column('inv')[hold.lost])}"
+            return f"it noticed the loss at {self.clock(view.inv[hold.lost])}"
         return f"nothing was heard of it after {self.clock(hold.left)}"
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from checkers.history.view import View
-from checkers.judging.excuse_parts import in_order
+from checkers.judging.excuse_parts import Incident
 from checkers.judging.excuses_by_design import DESIGNS
 from checkers.judging.excuses_by_fault import MECHANISMS
 from checkers.properties.check_result import Violation
@@ -22,7 +22,7 @@ def explains(mechanism: str, book: Book, kind: str, *owners: int, at: int = 60) 
     view = View(history)
     holders = tuple(view.holds.by_owner[owner].row for owner in owners)
     rows = (*holders, *view.rows(F.WRITE))
-    return MECHANISMS[mechanism](Violation(kind, at, rows, holders, ()), view, history.faults)
+    return MECHANISMS[mechanism](Incident(Violation(kind, at, rows, holders, ()), view, history.faults))
 
 
 def two(**more: Any) -> Book:
@@ -151,7 +151,9 @@ WAITED = left_behind(OK).acquire(16, 18, 3, outcome=FAIL, reason=Reason.TIMEOUT)
 def test_a_request_left_behind_excuses_only_a_missed_recovery_of_its_key(told: Book, kind: str, expected: bool) -> None:
     view = View(told.history())
     row = view.rows(F.ACQUIRE)[-1]
-    assert MECHANISMS["left-behind"](Violation(kind, 60, (row,), (), ()), view, view.history.faults) is expected
+    assert (
+        MECHANISMS["left-behind"](Incident(Violation(kind, 60, (row,), (), ()), view, view.history.faults)) is expected
+    )
 
 
 def at_ttl(ttl: int) -> Book:
@@ -248,4 +250,4 @@ def test_answers_decide_the_first_holder_when_tokens_contradict_them(tokens: tup
     view = View(told.history())
     rows = sorted((grant.token, grant.row) for grant in view.holds)
     violation = Violation("overlap", 60, (), tuple(row for _, row in rows), ())
-    assert [hold.owner for hold in in_order(violation, view)] == [1, 2]
+    assert [hold.owner for hold in Incident(violation, view).earlier] == [1]

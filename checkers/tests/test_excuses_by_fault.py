@@ -9,6 +9,7 @@ from checkers.check import check
 from checkers.claims import ANY, Hazard
 from checkers.history.history import Contents, Entry, FaultInterval
 from checkers.history.view import View
+from checkers.judging.excuse_parts import Incident
 from checkers.judging.excuses_by_fault import MECHANISMS, nodes_of
 from checkers.properties.check_result import Violation
 from checkers.row_format import NESTED, F, Outcome, Reason
@@ -125,9 +126,9 @@ def test_a_jump_explains_only_consequences_of_a_lost_lease() -> None:
     history = EXCUSED.history()
     violation, *_ = check(history, [SERVER])[0].violations
     explains = MECHANISMS["expired-by-jump"]
-    assert explains(violation, View(history), history.faults)
+    assert explains(Incident(violation, View(history), history.faults))
     for kind in ("needless-refusal", "token-repeated", "value-never-written", "not-recovered"):
-        assert not explains(replace(violation, kind=kind), View(history), history.faults)
+        assert not explains(Incident(replace(violation, kind=kind), View(history), history.faults))
 
 
 def lost(book: Book, begun: int, applied: int, kind: str = "wipe") -> Book:
@@ -256,7 +257,7 @@ def test_a_revocation_explains_a_violation_only_of_the_revoked_holder() -> None:
     first, second = (view.holds.by_owner[owner].row for owner in (1, 2))
     for row, expected in ((first, True), (second, False)):
         violation = Violation("nested-refused", 41, (row,), (row,), ())
-        assert MECHANISMS["revoked-early"](violation, view, view.history.faults) is expected
+        assert MECHANISMS["revoked-early"](Incident(violation, view, view.history.faults)) is expected
 
 
 def revoked_in_silence(name: str = SERVER, told: int = 26, silent: int = 9, prolonged: int = 5) -> Book:
@@ -335,7 +336,7 @@ def test_a_violation_without_holders_is_never_excused() -> None:
     history = EXCUSED.history()
     for kind in ("granted-while-held", "overlap", "lost-update", "token-repeated", "not-recovered"):
         for mechanism in MECHANISMS.values():
-            assert not mechanism(Violation(kind, 60, (), (), ()), View(history), history.faults)
+            assert not mechanism(Incident(Violation(kind, 60, (), (), ()), View(history), history.faults))
 
 
 def test_a_lost_lease_explains_a_refused_nested_acquire() -> None:

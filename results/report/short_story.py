@@ -129,4 +129,4 @@ def _joined(lines: Sequence[_Sentences], fits: Callable[[_Sentences, int], bool]
 def _only_asks(view: View, line: _Sentences) -> bool:
     """Whether a line is about reads and acquires alone."""
     rows = [row for sentence in line for row in sentence.rows]
-    return bool(rows) and all(view.column("f")[row] in (F.READ, *ACQUIRES) for row in rows)
+    return bool(rows) and all(view.f[row] in (F.READ, *ACQUIRES) for row in rows)

@@ -235,7 +235,7 @@ def test_the_picture_of_a_judgement_stands_alone_whether_it_broke_or_held(name: 
 
 
 def told(view: View, *rows: int) -> Violation:
-    at = max(view.column("ret")[row] for row in rows)
+    at = max(view.ret[row] for row in rows)
     [violation] = Narrator(view).tell([Finding("lost-update", at, rows, conclusion="So one was lost.")])
     return violation
 

@@ -286,7 +286,7 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
     begin, end, lease = int(holds.ret[place]), int(holds.left[place]), int(holds.expiry[place])
     left, right = axis(begin), max(axis(end), axis(begin) + 2)
     sure = axis(min(max(lease, begin), end)) if lease < INFINITY else right
-    token = view.column("token")[row]
+    token = view.token[row]
     how = "until its last operation; no release is known" if holds.open[place] else "until its release or loss"
     lines = [f"worker {worker} holds, {f'token {token}' if token != NONE else 'no token'}"]
     lines.append(f"{seconds(begin, view.zero)} to {seconds(end, view.zero)}, {how}")
@@ -311,7 +311,7 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
         shapes.append(tag("path", d=f"M{x:.1f} {y + _THICK + 5:.1f}v{-_THICK - 14}l8 4l-8 4", class_="lease"))
         if marked:
             shapes += canvas.text(worker, 0, x + 44, "lease ends", "note")
-    words = str(token) if token != NONE else f"{view.column('owner')[row]:x}"[:4]
+    words = str(token) if token != NONE else f"{view.owner[row]:x}"[:4]
     shapes += canvas.text(worker, 0, left + 3.4 * len(words), words, "token", must=marked)
     return [tag("g", tag("title", "\n".join(lines)), *shapes, class_="tip hold-of")]
 
