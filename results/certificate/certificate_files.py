@@ -27,7 +27,6 @@ from results.certificate import certificate_page, trials
 from results.certificate.certify import Certificate, Decision, certify, sentence
 from results.certificate.promise_losses import Loss
 from results.certificate.trials import NEVER, UpgradeTrial, conditions, uncovered
-from results.comparison import presentation
 from results.comparison.compare import Seen
 from results.comparison.speeds import Speed
 from results.run import Run
@@ -39,7 +38,6 @@ from results.storage.reading import RunContents
 
 FORMAT: Final = 4
 """A certificate of another format can be verified only by the version that wrote it."""
-_OF_A_SPEED: Final = ("backend", "lock", "measure", "unit", "before", "after", "ratio", "interval", "trials")
 _ASKED: Final = ("command", "seed", "profile", "interruptions")
 """The keys of `RunFolder.about` that the file has."""
 
@@ -67,7 +65,7 @@ def to_json(
             {"backend": backend, "stage": stage, "because": why} for (backend, stage), why in certificate.absent.items()
         ],
         "regressed": [_loss(loss, root) for loss in certificate.regressed],
-        "slower": [_speed(speed) for speed in certificate.slower],
+        "slower": [_speed(speed, root) for speed in certificate.slower],
         "turned": [list(promise.name()) for promise in certificate.turned],
         "one_version": dict(certificate.one_version),
         "known": [_loss(loss, root) for loss in certificate.known],
@@ -76,7 +74,7 @@ def to_json(
         "steps": [asdict(step) for step in certificate.steps],
         "no_way_there": list(certificate.no_way_there),
         "no_way_back": list(certificate.no_way_back),
-        "speeds": [_speed(speed) for speed in certificate.comparison.speeds],
+        "speeds": [_speed(speed, root) for speed in certificate.comparison.speeds],
         "beside": [asdict(gap) for gap in certificate.handover_gaps],
         "errors": [{**asdict(error), "turn": str(error.turn)} for error in certificate.errors],
         "bites": [asdict(exposure) for exposure in certificate.exposures],
@@ -132,8 +130,8 @@ def _loss(loss: Loss, root: Path) -> dict[str, Any]:
     return _row(loss, root, "why", worse=loss.why, seen=_seen(loss.seen, root))
 
 
-def _speed(speed: Speed) -> dict[str, Any]:
-    return {**{name: getattr(speed, name) for name in _OF_A_SPEED}, "word": presentation.speed_word(speed)}
+def _speed(speed: Speed, root: Path) -> dict[str, Any]:
+    return _row(speed, root, "machine", "p", "p_better")
 
 
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

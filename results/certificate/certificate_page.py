@@ -130,12 +130,12 @@ def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The row of a time or rate. who: a lock or all locks. cells: baseline, candidate, ratio, and what became of it."""
+    """The row of a time or rate. who: a lock or all locks. cells: baseline, candidate, ratio. became: `Speed.word`."""
 
     who: str
     measure: str
     cells: tuple[str, ...]
-    worse: bool
+    became: str
     together: Mapping[str, str]  # stage in which versions change → how long locks had no holder
 
 
@@ -144,7 +144,7 @@ def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:
     speeds = certificate.comparison.speeds
     whole = presentation.overall(certificate.comparison)
     chosen = [speed for speed in whole if speed.measure in ALWAYS]
-    chosen += [speed for speed in speeds if (speed.worse or speed.better) and speed not in chosen]
+    chosen += [speed for speed in speeds if speed.word in ("worse", "better") and speed not in chosen]
     chosen = chosen[: len(whole) + ROWS]
     gaps = {(gap.backend, gap.lock, gap.measure, gap.stage): gap for gap in certificate.handover_gaps}
     # A measure gets a row even if nothing was timed in both versions.
@@ -159,7 +159,7 @@ def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:
             stage: f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
             for stage, gap in by_stage.items()
         }
-        return _Row(who, measure, (*cells[:3], became), speed is not None and speed.worse, together)
+        return _Row(who, measure, tuple(cells[:3]), became, together)
 
     shown = [row(speed.backend, speed.lock, speed.measure, speed) for speed in chosen]
     shown += [row(backend, "", measure) for backend, measure in untimed if (backend, measure) not in timed]

@@ -148,7 +148,7 @@ def certify(
         promises=named,
         absent=absent,
         regressed=tuple(loss for loss in accused if loss.name() not in broken),
-        slower=tuple(speed for speed in comparison.speeds if speed.worse),
+        slower=tuple(speed for speed in comparison.speeds if speed.word == "worse"),
         one_version={} if libraries else one_version(trials),
         known=tuple(loss for loss in accused if loss.name() in broken),
         weaknesses=tuple(each for each in weaknesses(contents.cells) if each.suspected),

@@ -91,7 +91,7 @@ class Comparison:
     @property
     def status(self) -> int:
         """The exit status."""
-        if any(change.worse for change in self.changes) or any(speed.worse for speed in self.speeds):
+        if any(change.worse for change in self.changes) or any(speed.word == "worse" for speed in self.speeds):
             return WORSE
         if any(change.lost for change in self.changes) or not (self.common or self.timed):
             return NOT_COMPARABLE
@@ -105,7 +105,7 @@ def compare(before: RunContents, after: RunContents) -> Comparison:
     timed = speeds(samples(before.lanes), samples(after.lanes))
     return Comparison(
         tuple(sorted(changes, key=_order)),
-        tuple(sorted(timed, key=lambda speed: (not speed.worse, not speed.better, speed.p is None))),
+        tuple(sorted(timed, key=lambda speed: (speed.word != "worse", speed.word != "better", speed.p is None))),
     )
 
 

@@ -43,6 +43,8 @@ _SPAN: Final = math.log(8)
 """Ratios from an eighth to eight are drawn where they belong, others at the ends of the scale."""
 
 _AB: Final = {"before": "a", "after": "b"}
+_COLOURS: Final = {"worse": "bold red", "better": "green"}
+"""What became of a time or rate that is notable → its style."""
 
 _ODD_MACHINE: Final = 1.5
 """If the machine was so many times slower or quicker, a remark says so."""
@@ -81,13 +83,13 @@ def headline(comparison: Comparison) -> str:
             "could not be compared: B's evidence is missing."
         )
     looked = count(comparison.common, "common verdict") + " and in times and rates" * comparison.timed
-    better = _both(cleared, sum(speed.better for speed in comparison.speeds))
+    better = _both(cleared, sum(speed.word == "better" for speed in comparison.speeds))
     return f"B is better than A: {better}, of {looked}." if better else f"B is no worse than A in {looked}."
 
 
 def _how_it_is_worse(comparison: Comparison) -> str:
     worse = [change for change in comparison.changes if change.worse]
-    slow = [speed for speed in comparison.speeds if speed.worse]
+    slow = [speed for speed in comparison.speeds if speed.word == "worse"]
     first = _slow(slow[0]) if slow else ""
     if worse and (seen := worse[0].after):
         first = sentences.sentence(worse[0].lock, [worse[0].property], seen.word, worse[0].fault, seen.because)
@@ -159,19 +161,13 @@ def seen(side: Seen | None) -> str:
     return f"{side.word}" + (f" in {side.times} of {side.trials}" if side.trials > 1 else "")
 
 
-def speed_word(speed: Speed) -> str:
-    if speed.p is None:
-        return "too few"
-    return "worse" if speed.worse else "better" if speed.better else "unsure" if speed.unsure else "same"
-
-
 def cells(speed: Speed) -> tuple[str, ...]:
     """The row of a time or rate, with the columns of `HEADS`."""
     unit = f" {speed.unit}" if speed.unit.isalpha() else speed.unit
     bounds = f" [{speed.interval[0]:.2f}, {speed.interval[1]:.2f}]" if speed.interval else ""
-    p = speed.p_better if speed.better else speed.p
+    p = speed.p_better if speed.word == "better" else speed.p
     return (
-        speed_word(speed), speed.backend, speed.lock or "all locks", speed.measure,
+        speed.word, speed.backend, speed.lock or "all locks", speed.measure,
         f"{_number(speed.before)}{unit}", f"{_number(speed.after)}{unit}", f"{speed.ratio:.2f}{bounds}",
         f"{speed.machine:.2f}", "" if p is None else f"{p:.2g}", str(speed.trials),
     )  # fmt: skip
@@ -198,9 +194,7 @@ def to_json(comparison: Comparison, before: Side, after: Side) -> str:
             "verdicts": counts(comparison),
             "changes": [_ab(change) for change in comparison.changes if change.kind is not Kind.SAME],
             "rule": {"ratio": RATIO, "alpha": ALPHA},
-            "speeds": [
-                {**_ab(speed, "worse", "better", "unsure"), "word": speed_word(speed)} for speed in comparison.speeds
-            ],
+            "speeds": [_ab(speed) for speed in comparison.speeds],
         },
         indent=1,
     )
@@ -220,7 +214,7 @@ def markdown(comparison: Comparison, before: Side, after: Side) -> str:
         seen=seen,
         turns=turns(comparison),
         heads=HEADS,
-        speeds=[speed for speed in comparison.speeds if speed.worse or speed.better],
+        speeds=[speed for speed in comparison.speeds if speed.word in _COLOURS],
         cells=cells,
         same=sum(change.kind is Kind.SAME for change in comparison.changes),
         looked=len(comparison.speeds),
@@ -248,7 +242,7 @@ def render(comparison: Comparison, before: Side, after: Side, console: Console, 
         for old, new, number in turned:
             printer.line(f"changed: {count(number, 'verdict')}, {old} -> {new}")
     shown = overall(comparison)
-    speeds = [speed for speed in comparison.speeds if everything or speed.worse or speed.better or speed in shown]
+    speeds = [speed for speed in comparison.speeds if everything or speed.word in _COLOURS or speed in shown]
     if speeds:
         printer.gap()
         _render_speeds(speeds, printer)
@@ -270,18 +264,14 @@ def _render_change(change: CellChange, printer: Printer) -> None:
 def _render_speeds(speeds: Sequence[Speed], printer: Printer) -> None:
     if printer.console.width < 100:
         for speed in speeds:
-            printer.line("  ".join(part for part in cells(speed) if part), _colour(speed))
+            printer.line("  ".join(part for part in cells(speed) if part), _COLOURS.get(speed.word, ""))
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, highlight=False)
     for place, head in enumerate(HEADS):
         table.add_column(head, justify="left" if place < 4 or place == 6 else "right")
     for speed in speeds:
-        table.add_row(*(printer.text(part, _colour(speed)) for part in cells(speed)))
+        table.add_row(*(printer.text(part, _COLOURS.get(speed.word, "")) for part in cells(speed)))
     printer.console.print(table)
-
-
-def _colour(speed: Speed) -> str:
-    return "bold red" if speed.worse else "green" if speed.better else ""
 
 
 def _slow(speed: Speed) -> str:
@@ -304,10 +294,10 @@ def _side(side: Side) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _ab(made: CellChange | Speed, *without: str) -> dict[str, Any]:
+def _ab(made: CellChange | Speed) -> dict[str, Any]:
     """Plain JSON, with the two runs as `a` and `b`."""
     fields: dict[str, Any] = msgspec.to_builtins(made, enc_hook=str)
-    return {_AB.get(name, name): value for name, value in fields.items() if name not in without}
+    return {_AB.get(name, name): value for name, value in fields.items()}
 
 
 def page(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
@@ -331,7 +321,7 @@ def page(comparison: Comparison, before: Side, after: Side, path: Path) -> str:
         others=others[:_MOST_LISTED],
         more=max(len(others) - _MOST_LISTED, 0),
         heads=HEADS,
-        speeds=[(speed_word(speed), cells(speed), _interval(speed)) for speed in comparison.speeds],
+        speeds=[(speed.word, cells(speed), _interval(speed)) for speed in comparison.speeds],
         ratio=RATIO,
         alpha=ALPHA,
     )

@@ -69,6 +69,9 @@ class Sample:
     values: Mapping[str, float]
 
 
+Word = Literal["worse", "better", "unsure", "same", "too few"]
+
+
 @dataclass(frozen=True, slots=True)
 class Speed:
     """One measure of a lock in both runs. An empty lock means all locks of the backend.
@@ -78,7 +81,7 @@ class Speed:
     machine        how many times slower the machine was in the second run; the median.
     p              P value that it is worse, corrected for all comparisons; None: too few trials.
     p_better       P value that it is better, likewise.
-    unsure         measured as worse or better, but not certainly: the machine or chance may explain it.
+    word           `unsure`: measured as worse or better, but the machine or chance may explain it; `too few`: trials.
     """
 
     backend: str
@@ -93,9 +96,7 @@ class Speed:
     trials: int
     p: float | None
     p_better: float | None
-    worse: bool
-    better: bool
-    unsure: bool
+    word: Word
 
 
 def samples(lanes: Iterable[LaneSummary]) -> list[Sample]:
@@ -169,15 +170,20 @@ class _Compared:
         after = math.exp(median(pair.before + pair.more for pair in self.pairs))
         bounds = interval(more)
         middle = centre(more)
-        enough = abs(after - before) >= self.measure.floor
-        worse = enough and p is not None and p < ALPHA and self._sign * middle >= _BEYOND
-        better = enough and p_better is not None and p_better < ALPHA and -self._sign * middle >= _BEYOND
-        unsure = enough and abs(middle) >= _BEYOND and not (worse or better)
+        word: Word
+        if p is None or p_better is None:
+            word = "too few"
+        elif abs(after - before) < self.measure.floor or abs(middle) < _BEYOND:
+            word = "same"
+        elif self._sign * middle > 0:
+            word = "worse" if p < ALPHA else "unsure"
+        else:
+            word = "better" if p_better < ALPHA else "unsure"
         machine = math.exp(median(pair.machine for pair in self.pairs))
         ratios = (math.exp(bounds[0]), math.exp(bounds[1])) if bounds else None
         return Speed(
             self.backend, self.lock, self.measure.name, self.measure.unit, before, after, math.exp(middle), ratios,
-            machine, len(self.pairs), p, p_better, worse, better, unsure,
+            machine, len(self.pairs), p, p_better, word,
         )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from checkers.properties.check_result import CheckResult
 from checkers.tests.build import cases, there
 from results.comparison import presentation as compared_
 from results.comparison.compare import NOT_COMPARABLE, SAME_OR_BETTER, WORSE, Comparison, apart, compare
-from results.comparison.presentation import Side, speed_word
+from results.comparison.presentation import Side
 from results.comparison.speeds import MEASURES, RATIO, Speed
 from results.record import Cell, LaneSummary, TrialRecord
 from results.report.verdict_changes import Kind
@@ -134,8 +134,7 @@ def speeds(before: RunContents, after: RunContents) -> dict[str, Speed]:
 
 def test_three_times_slower_is_worse_and_three_times_quicker_better() -> None:
     slower, quicker = speeds(lanes(1), lanes(3)), speeds(lanes(3), lanes(1))
-    assert {(speed.worse, speed.better) for speed in slower.values()} == {(True, False)}
-    assert {(speed.worse, speed.better) for speed in quicker.values()} == {(False, True)}
+    assert [{speed.word for speed in each.values()} for each in (slower, quicker)] == [{"worse"}, {"better"}]
     ratios = {measure.name: pytest.approx(3 if measure.rises else 1 / 3, rel=0.01) for measure in MEASURES}
     assert {name: speed.ratio for name, speed in slower.items()} == ratios
     assert compare(lanes(1), lanes(3)).status == WORSE
@@ -161,12 +160,12 @@ def tiny(times: float) -> RunContents:
 def test_times_that_are_not_really_longer_are_the_same(before: RunContents, after: RunContents) -> None:
     found = compare(before, after)
     assert found.status == SAME_OR_BETTER
-    assert not any(speed.worse or speed.unsure for speed in found.speeds)
+    assert {speed.word for speed in found.speeds} <= {"same", "better"}
 
 
 def test_trials_are_paired_by_common_seeds_or_without_any_by_their_faults() -> None:
     other = speeds(lanes(1, seed=1), lanes(3, seed=2))
-    assert all(speed.worse and speed.trials == 20 for speed in other.values())
+    assert all(speed.word == "worse" and speed.trials == 20 for speed in other.values())
     before = replace(lanes(1), lanes=(*lanes(1, seed=1).lanes, *lanes(9, seed=2).lanes))
     assert all(speed.ratio == pytest.approx(1) for speed in speeds(before, lanes(1, seed=1)).values())
 
@@ -175,7 +174,7 @@ def test_the_unit_is_the_trial_and_not_the_lane() -> None:
     few = (lanes(times, faults=4) for times in (1, 3))
     many = (tuple(replace(lane, lane=f"{n}") for lane in run.lanes for n in range(10)) for run in few)
     found = speeds(*(RunContents((), lanes, ()) for lanes in many))
-    assert all(speed.trials == 4 and speed.p is None and not speed.worse for speed in found.values())
+    assert all(speed.trials == 4 and speed.p is None and speed.word == "too few" for speed in found.values())
 
 
 def test_few_trials_leave_times_unjudged_but_verdicts_stand() -> None:
@@ -188,8 +187,7 @@ def test_a_slow_machine_is_not_the_locks_fault() -> None:
     found = speeds(lanes(1), lanes(2, store=2.0))
     assert found["release p50"].machine == pytest.approx(2)
     for name, word in (("release p50", "unsure"), ("acquire p99", "worse")):
-        assert (found[name].unsure, found[name].worse) == (word == "unsure", word == "worse")
-        assert speed_word(found[name]) == word
+        assert found[name].word == word
 
 
 def test_times_that_one_run_did_not_measure_are_left_out() -> None:
@@ -202,7 +200,7 @@ def test_a_quantile_that_was_not_reached_is_at_least_as_long_as_anybody_waited()
         return {**told, "acquire_ms": {"count": 9, "p99": None, "longest": told["acquire_ms"]["p99"]}}
 
     slow = tuple(replace(lane, measures=given_up(lane.measures)) for lane in lanes(3).lanes)
-    assert speeds(lanes(1), RunContents((), slow, ()))["acquire p99"].worse
+    assert speeds(lanes(1), RunContents((), slow, ()))["acquire p99"].word == "worse"
 
 
 def wrecked(value: object, rng: random.Random) -> object:
