@@ -30,7 +30,7 @@ from typing import Any, Final, Literal
 
 from checkers.measures.latency import DURING
 from results.comparison.paired import able, centre, holm, interval, least, signed_rank
-from results.record import Cycle, LaneSummary, Measures, Times
+from results.record import Cycle, LaneSummary, Measures, Times, grouped
 
 RATIO: Final = 1.5
 """How many times longer, or rarer, counts as worse."""
@@ -192,63 +192,55 @@ class _Compared:
 _Unit = tuple[str, str, int | None]
 """Backend, fault and seed; None for all seeds together, if the two runs have no seed in common."""
 
-_Lanes = dict[tuple[str, str], dict[str, float]]
-"""(lock, lane) → the values of `Sample`."""
+_Value = tuple[_Unit, str, str, str]
+"""What identifies a value of a run: the unit, the name of the measure or `STORE`, the lock, the lane."""
 
 
 def _pairs(before: Sequence[Sample], after: Sequence[Sample]) -> dict[tuple[str, str], dict[str, list[_Pair]]]:
     """(backend, lock) → name of a measure → its pairs, one for each trial."""
-    mine, theirs = _by_unit(before, _seeds(after)), _by_unit(after, _seeds(before))
+    seeds, others = _seeds(before), _seeds(after)
+    common = {what: seeds[what] & others[what] for what in seeds.keys() & others.keys()}
+    first, second = _means(before, common), _means(after, common)
+    lanes: dict[_Unit, dict[str, dict[str, list[tuple[float, float]]]]]  # unit → measure → lock → values of each lane
+    lanes = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for (unit, name, lock, lane), value in first.items():
+        if (unit, name, lock, lane) in second:
+            lanes[unit][name][lock].append((value, second[unit, name, lock, lane] - value))
     pairs: dict[tuple[str, str], dict[str, list[_Pair]]] = defaultdict(lambda: defaultdict(list))
-    for unit in sorted(mine.keys() & theirs.keys(), key=str):
-        backend, first, second = unit[0], mine[unit], theirs[unit]
-        machine = [more for lanes in _both(STORE, first, second).values() for _, more in lanes]
+    for (backend, *_), measured in lanes.items():
+        machine = [more for values in measured.pop(STORE, {}).values() for _, more in values]
         slower = median(machine) if machine else 0.0
-        for measure in MEASURES:
-            middle = {
-                lock: tuple(median(column) for column in zip(*lanes, strict=True))
-                for lock, lanes in _both(measure.name, first, second).items()
-            }
-            for lock, (number, more) in middle.items():
-                pairs[backend, lock][measure.name].append(_Pair(number, more, slower))
+        for name, by_lock in measured.items():
+            middle = {lock: _middle_of(values) for lock, values in by_lock.items()}
             if len(middle) > 1:
-                number, more = (median(column) for column in zip(*middle.values(), strict=True))
-                pairs[backend, ""][measure.name].append(_Pair(number, more, slower))
+                middle[""] = _middle_of(middle.values())
+            for lock, (number, more) in middle.items():
+                pairs[backend, lock][name].append(_Pair(number, more, slower))
     return pairs
 
 
-def _both(name: str, first: _Lanes, second: _Lanes) -> dict[str, list[tuple[float, float]]]:
-    """Lock → (the value in the first run, how much more it is in the second) of each lane that has it in both."""
-    lanes: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for lane in first.keys() & second.keys():
-        if name in first[lane] and name in second[lane]:
-            lanes[lane[0]].append((first[lane][name], second[lane][name] - first[lane][name]))
-    return lanes
+def _middle_of(values: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The medians of the values in the first run, and of how much more they are in the second."""
+    before, more = zip(*values, strict=True)
+    return median(before), median(more)
 
 
 def _seeds(run: Iterable[Sample]) -> dict[tuple[str, str], set[int]]:
     """(backend, fault) → seeds."""
-    seeds: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for sample in run:
-        seeds[sample.backend, sample.fault].add(sample.seed)
-    return seeds
+    trials = grouped(run, lambda sample: (sample.backend, sample.fault))
+    return {what: {sample.seed for sample in mine} for what, mine in trials.items()}
 
 
-def _by_unit(run: Sequence[Sample], others: Mapping[tuple[str, str], set[int]]) -> dict[_Unit, _Lanes]:
-    """Unit → the values of its lanes, means if it has several trials. others: the seeds of the other run."""
-    mine = _seeds(run)
-    units: dict[_Unit, dict[tuple[str, str], dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
+def _means(run: Iterable[Sample], common: Mapping[tuple[str, str], set[int]]) -> dict[_Value, float]:
+    """Every value; the mean if a unit has several trials. common: (backend, fault) → seeds that both runs have."""
+    values: dict[_Value, list[float]] = defaultdict(list)
     for sample in run:
-        what = sample.backend, sample.fault
-        common = mine[what] & others.get(what, set())
-        if not common or sample.seed in common:
-            values = units[*what, sample.seed if common else None][sample.lock, sample.lane]
+        seeds = common.get((sample.backend, sample.fault))
+        if not seeds or sample.seed in seeds:
+            unit = sample.backend, sample.fault, sample.seed if seeds else None
             for name, value in sample.values.items():
-                values.setdefault(name, []).append(value)
-    return {
-        unit: {lane: {name: fmean(each) for name, each in values.items()} for lane, values in lanes.items()}
-        for unit, lanes in units.items()
-    }
+                values[unit, name, sample.lock, sample.lane].append(value)
+    return {key: fmean(each) for key, each in values.items()}
 
 
 # What is read of a lane
