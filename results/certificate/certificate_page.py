@@ -69,6 +69,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
             stage: tally(promise.stages[stage].word for promise in certificate.promises if stage in promise.stages)
             for stage in certificate.parts
         },
+        turned=[f"{promise.property} of {promise.lock}" for promise in certificate.turned],
         rolled=_rolled(certificate.steps),
         speeds=speeds,
         same=same,

@@ -83,6 +83,7 @@ def render(
         documented=_hazards(cells),
         rates=rates.table(rates.per(lambda lane: (lane.backend, lane.lock), lanes)),
         boundaries=boundaries,
+        named=lambda names: listing(few(names, _MOST_NAMED)),
         not_run=_not_run(cells),
         problems=[_problem(problem, root) for problem in problems],
         trials=_trials(cells, root),
@@ -237,7 +238,7 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
                 {
                     "lock": lock,
                     "properties": _properties(cases),
-                    **_names("faults", sorted({fault_name(case.first.fault) for case in cases})),
+                    "faults": sorted({fault_name(case.first.fault) for case in cases}),
                     "lanes": len({case.first.lane for case in cases}),
                     "first": cases[0].first,
                 }
@@ -251,11 +252,6 @@ def _hazards(cells: Iterable[Cell]) -> list[dict[str, Any]]:
 
 def _properties(cases: Iterable[grid.CellGroup]) -> str:
     return listing(sorted({case.first.property for case in cases}))
-
-
-def _names(key: str, names: Sequence[str]) -> dict[str, str]:
-    """`a, b, c, d and 7 more` under this key, and all names under `all_` plus this key."""
-    return {key: listing(few(names, _MOST_NAMED)), f"all_{key}": ", ".join(names)}
 
 
 def _boundaries(lanes: Iterable[LaneSummary]) -> dict[str, Any]:
@@ -285,11 +281,14 @@ def _not_run(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """An entry for each reason why something was not run, with its number of judgements; the most frequent first."""
     rows = []
     for because, mine in grouped(grid.not_run(cells), lambda cell: grid.reason(cell.because)).items():
-        locks = sorted({cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine})
-        faults = sorted({fault_name(cell.fault) if cell.fault else "every fault" for cell in mine})
-        properties = sorted({cell.property for cell in mine if cell.property}) or ["all"]
-        named = {**_names("locks", locks), **_names("faults", faults), **_names("properties", properties)}
-        rows.append({"because": because, "count": len(mine), **named})
+        locks = {cell.lock or cell.lane or f"every lock of {cell.backend or 'every backend'}" for cell in mine}
+        rows.append({
+            "because": because,
+            "count": len(mine),
+            "locks": sorted(locks),
+            "faults": sorted({fault_name(cell.fault) if cell.fault else "every fault" for cell in mine}),
+            "properties": sorted({cell.property for cell in mine if cell.property}) or ["all"],
+        })  # fmt: skip
     return sorted(rows, key=lambda row: (-row["count"], row["because"]))
 
 

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import zlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ from results.pages.svg import SHAPES
 from results.report.descriptions import explained
 from results.report.grid import SIGNS
 from results.storage import files
-from results.text import plain
+from results.text import count, plain
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _TIMELINE: Final = (
@@ -148,14 +149,20 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["explained"] = explained
+    environment.filters.update(explained=explained, n="{:,}".format, some=_some)
     environment.globals.update(
+        count=count,
         glyphs={word: signs.glyph for word, signs in SIGNS.items()},
         meanings={word: signs.meaning for word, signs in SIGNS.items()},
         short={word: signs.short for word, signs in SIGNS.items()},
         Verdict=Verdict,
     )
     return environment
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    """The first `most` names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @cache
