@@ -67,11 +67,11 @@ def load(results: Path, run: str) -> int:
     folders = dict.fromkeys(lane.page.parent for lane in lanes if lane.page)
     cpu = {folder: reading.about_trial(folder).get("cpu") or {} for folder in folders}
     head = ("", "lanes", "grants", "operations", "grants/s", "operations/s", *(f"{part} (CPU s)" for part in CPU_PARTS))
-    print(f"| {' | '.join(head)} |\n{'|---' * len(head)}|")
+    say(f"| {' | '.join(head)} |", f"{'|---' * len(head)}|")
     for name, mine in sorted(grouped(lanes, lambda lane: lane.backend).items()):
-        print(_load(name, mine, cpu))
+        say(_load(name, mine, cpu))
     if lanes:
-        print(_load("all", lanes, cpu))
+        say(_load("all", lanes, cpu))
     return 0
 
 

@@ -68,8 +68,7 @@ def reopen(run: Folder, interruption: Mapping[str, Any]) -> Folder:
     """Take over the folder of an interrupted run, and store the interruption. Raises BadFile if it still goes on."""
     about = run.about()
     about["interruptions"] = [*about.get("interruptions", ()), dict(interruption)]
-    data = {"started": about["started"], "about": about}
-    made = replace(run, going_on=take_over(run.path, lambda path: files.write_json(path, data)))
+    made = replace(run, going_on=take_over(run.path, {"started": about["started"], "about": about}))
     for name in _OF_THE_END:
         (run.path / name).unlink(missing_ok=True)
     for partial in run.path.rglob(".*.partial"):  # left by killed processes: no other process uses the folder now

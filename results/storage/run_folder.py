@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -186,8 +186,8 @@ def alone(root: Path) -> Iterator[None]:
         yield
 
 
-def take_over(root: Path, write: Callable[[Path], None]) -> BinaryIO:
-    """`hold` for an interrupted run. write: writes its new run.json to the given path.
+def take_over(root: Path, data: Mapping[str, Any]) -> BinaryIO:
+    """`hold` for an interrupted run. data: the content of its new run.json.
 
     The new file is locked before it replaces the old one: of two processes that try at once one is refused (BadFile).
     """
@@ -195,7 +195,7 @@ def take_over(root: Path, write: Callable[[Path], None]) -> BinaryIO:
         path = root / "run.json"
         new = files.partial_name(path)
         try:
-            write(new)
+            files.write_json(new, data)
             file = hold(new)
             new.replace(path)
         finally:
