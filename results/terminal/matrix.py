@@ -23,8 +23,9 @@ from results.text import cut, few, typed
 _NARROWEST: Final = 12
 """The fewest characters of a lock's column in a table. The longest word of a verdict (`applicable`) has ten."""
 _WIDEST: Final = 26
+_LONGEST_NAME: Final = 24
 _BROKEN_NAMES: Final = 14
-"""Characters for the names of faults where there is little room; they break at their hyphens."""
+"""Characters for the names of faults, also where there is little room; they break at their hyphens."""
 _DOCUMENTED: Final = 12
 """The most lines for what broke as documented. If there would be more, each mechanism has one line."""
 _FEW: Final = 5
@@ -115,11 +116,11 @@ def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()
 def _squares(made: grid.Grid, backends: Mapping[str, str], printer: Printer) -> None:
     """One table if it fits, else a table for each backend if those fit, else lists."""
     names = grid.short_names(made.locks)
-    if _fits(made.locks, made.faults, printer):
+    if _widths(made.locks, made.faults, printer):
         _table(made, made.locks, names, printer)
         return
     groups = grouped(made.locks, lambda lock: backends[lock])
-    if not all(_fits(group, made.faults, printer) for group in groups.values()):
+    if not all(_widths(group, made.faults, printer) for group in groups.values()):
         _list(made, names, printer)
         return
     for number, (backend, group) in enumerate(sorted(groups.items())):
@@ -129,21 +130,21 @@ def _squares(made: grid.Grid, backends: Mapping[str, str], printer: Printer) -> 
         _table(made, group, names, printer)
 
 
-def _fits(locks: Sequence[str], faults: Sequence[str], printer: Printer) -> bool:
-    return _across(printer, min(_names(faults), _BROKEN_NAMES), len(locks)) >= _NARROWEST
-
-
-def _names(faults: Sequence[str]) -> int:
-    """Characters for the names of faults, where there is room."""
-    return min(max(len(name) for name in ("fault", *faults)), 24)
+def _widths(locks: Sequence[str], faults: Sequence[str], printer: Printer) -> tuple[int, int] | None:
+    """Characters for the names of faults, and for each lock; None if a table does not fit."""
+    whole = min(max(len(name) for name in ("fault", *faults)), _LONGEST_NAME)
+    for names in (whole, min(whole, _BROKEN_NAMES)):
+        across = (printer.console.width - names) // len(locks) - 2  # two spaces between columns
+        if across >= _NARROWEST:
+            return names, min(across, _WIDEST)
+    return None
 
 
 def _table(made: grid.Grid, locks: Sequence[str], titles: Mapping[str, str], printer: Printer) -> None:
     faults = [fault for fault in made.faults if any((fault, lock) in made.squares for lock in locks)]
-    names = _names(faults)
-    if _across(printer, names, len(locks)) < _NARROWEST:
-        names = min(names, _BROKEN_NAMES)
-    width = min(_across(printer, names, len(locks)), _WIDEST)
+    widths = _widths(locks, faults, printer)
+    assert widths is not None
+    names, width = widths
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, highlight=False)
     table.add_column("fault", width=names)
     for lock in locks:
@@ -153,11 +154,6 @@ def _table(made: grid.Grid, locks: Sequence[str], titles: Mapping[str, str], pri
         row = [_entry(made.squares.get((fault, lock)), width, printer) for lock in locks]
         table.add_row(Text("\n".join(_broken(printer.clean(fault), names)), "bold"), *row)
     printer.console.print(table)
-
-
-def _across(printer: Printer, names: int, locks: int) -> int:
-    """Characters for each lock, beside a column of names and with two spaces between columns."""
-    return (printer.console.width - names) // locks - 2
 
 
 def _entry(square: grid.Square | None, width: int, printer: Printer) -> Text:
