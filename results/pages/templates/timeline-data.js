@@ -22,8 +22,8 @@ function classOf([glyph, outcome]) {
 }
 
 class Lane {
-  // about: what the page carries, see `lane_json.py`. Operations are told apart by their places thread by thread: a
-  // worker's own, that of its renewals, then the stalls of the machine.
+  // about: what the page carries, see `results/pages/lane/timeline.py`. Operations are told apart by their places
+  // thread by thread: a worker's own, that of its renewals, then the stalls of the machine.
   static async open(about) {
     const lane = new Lane();
     await lane.order(about, sliced());
