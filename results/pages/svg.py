@@ -1,7 +1,8 @@
 """SVG elements as text, whose attributes and contents are always escaped; shapes of operations, and their legends."""
 
 import math
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from markupsafe import Markup, escape
@@ -77,10 +78,10 @@ def question(at: str | None = None) -> Markup:
     return tag("text", "?", y=4, class_="question", text_anchor="middle", transform=at)
 
 
-def legend(symbols: Collection[str]) -> Markup:
-    """What these symbols mean, each drawn as in the picture. `other NAME`: an operation without a shape of its own."""
-    others = sorted(symbol.removeprefix("other ") for symbol in symbols if symbol.startswith("other "))
-    items = [(name, words) for name, (_, words) in _LEGEND.items() if name in symbols]
+def legend(picture: str, others: Iterable[str]) -> Markup:
+    """What the symbols of a picture mean, each drawn as there. others: its operations without a shape of their own."""
+    classes = {name for names in _CLASSES.findall(picture) for name in names.split()}
+    items = [(name, words) for name, (_, words) in _LEGEND.items() if _CLASS_OF.get(name, name) in classes]
     items += [("other", ", ".join(others))] if others else []
     return Markup().join(_item(name, words, name) for name, words in items)
 
@@ -134,6 +135,9 @@ _LEGEND: Final[Mapping[str, tuple[Markup, str]]] = {
     "cut": (_path("M1-11l-4 8l4 8l-4 8", "tear"), "time cut out"),
 }
 """Symbol → how it is drawn, and what it means."""
+_CLASS_OF: Final = {"refused": "cross", "unknown": "question", "fault": "band", "cut": "tear"}
+"""Symbol → the class that shows it in a picture, if that has another name."""
+_CLASSES: Final = re.compile(r'class="([^"]*)"')
 
 _ON_CANVAS: Final[Mapping[str, str]] = {
     "waiting": "waits",

@@ -111,7 +111,6 @@ class _Canvas:
     """Worker → top of its row."""
     taken: dict[tuple[int, int], list[tuple[float, float]]] = field(default_factory=dict)
     """(worker, line) → stretches that have text already."""
-    symbols: set[str] = field(default_factory=set)
     places: dict[int, float] = field(default_factory=dict)
     """Operation → the pixel of its glyph."""
     granted: frozenset[int] = frozenset()
@@ -169,7 +168,8 @@ def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
         "svg", tag("title", title), *parts,
         viewBox=f"0 0 {WIDTH} {bottom + 40}", class_="picture", role="group", aria_label=title,
     )  # fmt: skip
-    return drawn, legend(canvas.symbols)
+    kinds = (f for f in c["f"][drawn_rows].tolist() if f not in ACQUIRES and shape_of(f) == "other")
+    return drawn, legend(drawn, sorted(set(map(sentences.kind, kinds))))
 
 
 def _place(canvas: _Canvas) -> None:
@@ -215,7 +215,6 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
     """For each fault its name on a line of its own, and a hatched band over the row that it hit, or over all rows."""
     parts: list[Markup] = []
     axis, origin = canvas.axis, canvas.view.zero
-    canvas.symbols |= {"fault"} if faults else set()
     for number, fault in enumerate(faults):
         left, right = axis(fault.begun), axis(fault.healed or canvas.focus.end)
         on = axis(fault.applied) if fault.applied else left
@@ -260,7 +259,6 @@ def _frame(canvas: _Canvas, processes: set[int], bottom: float) -> list[Markup]:
 def _breaks(canvas: _Canvas, head: float, bottom: float) -> list[Markup]:
     """A torn strip where time was cut out."""
     axis = canvas.axis
-    canvas.symbols |= {"cut"} if axis.breaks else set()
     parts: list[Markup] = []
     free = 0.0
     for begin, end in axis.breaks:
@@ -295,19 +293,15 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
     marked = row in canvas.focus.marked
     mark = " marked" if marked else ""
     shapes = [tag("rect", x=left, y=y, width=max(sure - left, 0.5), height=_THICK, class_=f"hold{mark}")]
-    canvas.symbols.add("hold")
     if sure < right - 0.5:
-        canvas.symbols.add("past")
         shapes.append(tag("rect", x=sure, y=y, width=right - sure, height=_THICK, class_="past-plain"))
         slanted = svg.hatching(sure, y, right - sure, _THICK, _HATCH / 2)
         shapes.append(tag("path", d=slanted, class_="hatch-past"))
         shapes.append(tag("rect", x=sure, y=y, width=right - sure, height=_THICK, class_=f"past{mark}"))
     if holds.open[place]:
-        canvas.symbols.add("open")
         shapes.append(tag("path", d=f"M{right:.1f} {y - 3:.1f}v{_THICK + 6}", class_="open"))
     if canvas.focus.begin <= lease <= canvas.focus.end and (lease <= end or row in canvas.focus.marked[:1]):
         x = axis(lease)
-        canvas.symbols.add("lease")
         shapes.append(tag("path", d=f"M{x:.1f} {y + _THICK + 5:.1f}v{-_THICK - 14}l8 4l-8 4", class_="lease"))
         if marked:
             shapes += canvas.text(worker, 0, x + 44, "lease ends", "note")
@@ -325,28 +319,22 @@ def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
     shapes: list[Markup] = []
     acquire = f in ACQUIRES
     if end - begin > 1:
-        line = "waiting" if acquire else "whisker"
-        canvas.symbols.add(line)
-        shapes.append(tag("path", d=f"M{begin:.1f} {y - 3:.1f}v6m0-3H{end:.1f}", class_=line))
+        line = f"M{begin:.1f} {y - 3:.1f}v6m0-3H{end:.1f}"
+        shapes.append(tag("path", d=line, class_="waiting" if acquire else "whisker"))
     at = f"translate({end:.1f} {y:.1f})"
     if result == Outcome.INFO:
-        canvas.symbols.add("tail")
         shapes.append(tag("path", d=f"M{end:.1f} {y:.1f}h{_TAIL:.0f}", class_="tail"))
     if not acquire:
         kind = shape_of(f)
-        canvas.symbols.add(kind if kind != "other" else f"other {sentences.kind(f)}")
         bad = "" if result == Outcome.OK else " bad"
         shapes.append(tag("path", d=SHAPES[kind], transform=at, class_=f"{kind}{bad}"))
     if result == Outcome.FAIL:
-        canvas.symbols.add("refused")
         shapes.append(tag("path", d=SHAPES["cross"], transform=at, class_="cross"))
     elif result != Outcome.OK:
-        canvas.symbols.add("unknown")
         shapes.append(question(at))
     if f in (F.READ, F.WRITE) and c["value"][row] != NONE:
         shapes += canvas.text(worker, 1, end, short(int(c["value"][row])), "value", must=number is not None)
     if number is not None:
-        canvas.symbols.add("number")
         x, y = canvas.free(worker, end), canvas.rows[worker] + 10
         shapes.append(tag("circle", cx=x, cy=y, r=8, class_="number"))
         shapes.append(tag("text", str(number), x=x, y=y + 4, class_="digit", text_anchor="middle"))
