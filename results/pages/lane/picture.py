@@ -21,6 +21,7 @@ from checkers.row_format import ACQUIRES, INFINITY, NONE, F, Outcome
 from results.pages import svg
 from results.pages.lane.shown_operations import Focus
 from results.pages.svg import SHAPES, legend, question, round_up, shape_of, tag
+from results.record import grouped
 from results.report import sentences
 from results.text import cut, duration, seconds
 
@@ -109,12 +110,10 @@ class _Canvas:
     axis: Axis
     rows: dict[int, float]
     """Worker → top of its row."""
+    places: dict[int, float]
+    """Operation → the pixel of its glyph."""
     taken: dict[tuple[int, int], list[tuple[float, float]]] = field(default_factory=dict)
     """(worker, line) → stretches that have text already."""
-    places: dict[int, float] = field(default_factory=dict)
-    """Operation → the pixel of its glyph."""
-    granted: frozenset[int] = frozenset()
-    """Operations that are drawn as the beginnings of holds."""
 
     def text(self, worker: int, line: int, x: float, words: str, class_: str, *, must: bool = False) -> list[Markup]:
         """A label at a line of a row (0 above the bar, 1 below), or none if it would cover another."""
@@ -148,10 +147,7 @@ def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
     rows = {worker: float(head + _ROW * place) for place, worker in enumerate(workers)}
     bottom = head + _ROW * max(len(workers), 1)
     axis = broken(focus.begin, focus.end, _events(view, focus, shown, faults), LEFT + 8, RIGHT - 14)
-    drawn_rows = np.array(focus.rows, np.int64)
-    got = np.isin(c["f"][drawn_rows], ACQUIRES) & (c["outcome"][drawn_rows] == Outcome.OK)
-    canvas = _Canvas(view, focus, axis, rows, granted=frozenset(drawn_rows[got].tolist()))
-    _place(canvas)
+    canvas = _Canvas(view, focus, axis, rows, _places(view, focus, axis))
 
     parts = _bands(canvas, faults, head, bottom)
     parts += _frame(canvas, processes, bottom)
@@ -160,7 +156,7 @@ def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
     # Marked operations get their labels first, so no other text is in their way.
     first = {row: number for number, row in enumerate(focus.marked, 1)}
     ordered = (*focus.marked, *(row for row in focus.rows if row not in first))
-    marks += [(int(c["ret"][row] or c["inv"][row]), _operation(canvas, row, first.get(row))) for row in ordered]
+    marks += [(int(view.ended[row]), _operation(canvas, row, first.get(row))) for row in ordered]
     # In the order of time: the keyboard moves through the marks in this order.
     parts += chain.from_iterable(drawn for _, drawn in sorted(marks, key=lambda mark: mark[0]))
     title = f"{view.facts.lane}: {focus.why}"
@@ -168,26 +164,28 @@ def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
         "svg", tag("title", title), *parts,
         viewBox=f"0 0 {WIDTH} {bottom + 40}", class_="picture", role="group", aria_label=title,
     )  # fmt: skip
-    kinds = (f for f in c["f"][drawn_rows].tolist() if f not in ACQUIRES and shape_of(f) == "other")
-    return drawn, legend(drawn, sorted(set(map(sentences.kind, kinds))))
+    kinds = {int(c["f"][row]) for row in focus.rows}.difference(ACQUIRES)
+    return drawn, legend(drawn, sorted(sentences.kind(f) for f in kinds if shape_of(f) == "other"))
 
 
-def _place(canvas: _Canvas) -> None:
-    """Set the places of glyphs: at their moments, or a little beside them if they would cover another of the row."""
-    c = canvas.view.history.columns
-    canvas.places.update({row: canvas.axis(c["ret"][row] or c["inv"][row]) for row in canvas.focus.rows})
-    lines: dict[int, list[int]] = {}
-    for row in sorted(canvas.focus.rows, key=lambda row: canvas.places[row]):
-        if row not in canvas.granted:
-            lines.setdefault(canvas.view.worker(row), []).append(row)
-    for line in lines.values():
-        at = np.array([canvas.places[row] for row in line])
+def _places(view: View, focus: Focus, axis: Axis) -> dict[int, float]:
+    """Operation → the pixel of its glyph: at its moment, or a little beside it if it would cover another of the row."""
+    placed = {row: axis(view.ended[row]) for row in focus.rows}
+    glyphs = (row for row in sorted(placed, key=placed.__getitem__) if not _begins_hold(view, row))
+    for line in grouped(glyphs, view.worker).values():
+        at = np.array([placed[row] for row in line])
         apart = _APART * np.arange(len(line))
         # `right` keeps glyphs apart by moving them right, `left` by moving them left. So does the middle of both.
         right = np.maximum.accumulate(at - apart) + apart
         left = np.minimum.accumulate((at - apart)[::-1])[::-1] + apart
         places = np.clip((right + left) / 2, at - _ASIDE, at + _ASIDE)
-        canvas.places.update(zip(line, np.clip(places, LEFT, RIGHT).tolist(), strict=True))
+        placed.update(zip(line, np.clip(places, LEFT, RIGHT).tolist(), strict=True))
+    return placed
+
+
+def _begins_hold(view: View, row: int) -> bool:
+    """Whether an operation is an acquire that was granted: its hold is drawn."""
+    return bool(view.array("f")[row] in ACQUIRES and view.array("outcome")[row] == Outcome.OK)
 
 
 def _shown_holds(view: View, focus: Focus) -> list[int]:
@@ -338,8 +336,8 @@ def _operation(canvas: _Canvas, row: int, number: int | None) -> list[Markup]:
         x, y = canvas.free(worker, end), canvas.rows[worker] + 10
         shapes.append(tag("circle", cx=x, cy=y, r=8, class_="number"))
         shapes.append(tag("text", str(number), x=x, y=y + 4, class_="digit", text_anchor="middle"))
-    if row in canvas.granted and not shapes:
-        return []  # its hold is drawn
+    if _begins_hold(canvas.view, row) and not shapes:
+        return []
     title = tag("title", sentences.details(canvas.view.history, row, canvas.view.zero))
     return [tag("g", title, *shapes, class_="tip op", data_row=row, data_witness=number)]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.history.counting import Ints
-from checkers.history.history import FaultInterval, History
+from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.row_format import ACQUIRES, F
@@ -42,24 +42,22 @@ class Focus:
 
 def on_violation(view: View, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:
     """A window with the operations of the witness, those of the same holders, and others. At most `most` are drawn."""
-    c = view.history.columns
     rows = {row for row in (*violation.rows, *violation.holders) if 0 <= row < len(view.history)}
     # In the order of their ends, as the sentences of the story.
-    marked = tuple(sorted(rows, key=lambda row: (int(c["ret"][row] or c["inv"][row]), row)))
+    marked = tuple(sorted(rows, key=lambda row: (view.ended[row], row)))
     return _around(view, marked, "the operations around the violation", most)
 
 
 def on_liveliest(view: View) -> Focus:
     """A window with a fault's victim and its successor; else the start of a fault; else the most contended moment."""
-    history = view.history
-    for fault in history.faults:
+    for fault in view.history.faults:
         if fault.owner and (marked := _succession(view, fault)):
             return _around(view, marked, f"the worker hit by {fault.name}, and its successor")
-    begun = [fault for fault in history.faults if fault.begun]
+    begun = [fault for fault in view.history.faults if fault.begun]
     if begun:
-        at = int(np.searchsorted(history.columns["inv"], begun[0].applied or begun[0].begun))
-        return _between(history, at - _AROUND, at + _AROUND, f"the moment when {begun[0].name} was applied")
-    return _between(history, *_contended(view), "the most contended hand-over")
+        at = int(np.searchsorted(view.array("inv"), begun[0].applied or begun[0].begun))
+        return _between(view, at - _AROUND, at + _AROUND, f"the moment when {begun[0].name} was applied")
+    return _between(view, *_contended(view), "the most contended hand-over")
 
 
 def _succession(view: View, fault: FaultInterval) -> tuple[int, ...]:
@@ -88,25 +86,24 @@ def _contended(view: View) -> tuple[int, int]:
     return at - _AROUND, at + _AROUND
 
 
-def _between(history: History, first: int, last: int, why: str) -> Focus:
-    first, last = max(first, 0), min(last, len(history) - 1)
-    inv = history.columns["inv"]
+def _between(view: View, first: int, last: int, why: str) -> Focus:
+    first, last = max(first, 0), min(last, len(view.history) - 1)
+    inv = view.array("inv")
     begin, end = int(inv[first]), int(inv[last])
     pad = max((end - begin) // 40, 1)
-    return _window(history, begin - pad, end + pad, (), why, first)
+    return _window(view, begin - pad, end + pad, (), why, first)
 
 
 def _around(view: View, marked: tuple[int, ...], why: str, most: int = MOST_OPERATIONS) -> Focus:
     history, holds = view.history, view.holds.columns
     c = history.columns
     if not marked:
-        return _between(history, 0, 2 * _AROUND, why)
+        return _between(view, 0, 2 * _AROUND, why)
     rows = np.array(marked)
     # Acquires count from their grant: a long wait for the lock is not part of the story.
     acquires = np.isin(c["f"][rows], ACQUIRES)
     starts = np.where(acquires & (c["ret"][rows] > 0), c["ret"][rows], c["inv"][rows])
-    ends = np.maximum(c["inv"][rows], c["ret"][rows])
-    begin, end = int(starts.min()), int(ends.max())
+    begin, end = int(starts.min()), int(view.ended[rows].max())
     # The end of a lease is part of the story if the holder went on after it.
     leases = holds.expiry[np.isin(holds.row, rows) & (holds.expiry <= holds.left)]
     owners = c["owner"][rows]
@@ -121,20 +118,19 @@ def _around(view: View, marked: tuple[int, ...], why: str, most: int = MOST_OPER
         end = max(end, int(c["inv"][min(last + _FEWEST // 2, len(history) - 1)]))
     pad = max((end - begin) // 25, 50_000)
     at = int(rows[np.argmax(c["inv"][rows])])
-    return _window(history, begin - pad, end + pad, marked, why, at, most)
+    return _window(view, begin - pad, end + pad, marked, why, at, most)
 
 
 def _window(
-    history: History, begin: int, end: int, marked: tuple[int, ...], why: str, at: int, most: int = MOST_OPERATIONS
+    view: View, begin: int, end: int, marked: tuple[int, ...], why: str, at: int, most: int = MOST_OPERATIONS
 ) -> Focus:
     """At most `most` operations: the marked ones, then those of the same grants, then the nearest to the row `at`."""
-    c = history.columns
+    history, c = view.history, view.history.columns
     stop = int(np.searchsorted(c["inv"], end, side="right"))
-    ended = np.where(c["ret"][:stop] == 0, c["inv"][:stop], c["ret"][:stop])
     keys = np.unique(c["key"][list(marked or (at,))])
     # Operations of a session concern all its keys.
     concerned = np.isin(c["key"][:stop], keys) | np.isin(c["f"][:stop], _SESSION)
-    inside: Ints = np.flatnonzero((ended >= begin) & concerned)
+    inside: Ints = np.flatnonzero((view.ended[:stop] >= begin) & concerned)
     owners = c["owner"][list(marked)]
     kin = np.isin(c["owner"][inside], owners[owners != 0])
     rank = np.abs(inside - at) + np.where(kin, 0, len(history))

@@ -70,10 +70,9 @@ def _places(lines: int, workers: int) -> dict[str, Any]:
 def draw(view: View, window: Focus, moments: Sequence[tuple[int, str]], name: str) -> Markup:
     """The figure. moments: (ns, words) of each violation. name: unique on the page. window: what a button shows."""
     history, origin = view.history, view.zero
-    c = history.columns
     faults = [fault for fault in history.faults if fault.begun]
-    begin = min([int(c["inv"][0]), *(fault.begun for fault in faults)])
-    end = max([begin + _SHORTEST, int(c["inv"][-1]), int(c["ret"].max()), *(fault.healed for fault in faults)])
+    begin = min([origin, *(fault.begun for fault in faults)])
+    end = max([begin + _SHORTEST, view.finish, *(fault.healed for fault in faults)])
     pad = (end - begin) // 100
     moments = sorted(moments)[:MOST_VIOLATIONS]
     lines = _lines(faults, end)
