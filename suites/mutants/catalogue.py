@@ -1,9 +1,9 @@
 """Bugs to plant in a correct lock, the fenced store, a server, the recorder or the checkers, and what must name them.
 
-The bugs stand in the TOML files beside this module, one file for each place. If released software, or a printed
-algorithm, had a bug, the entry says which. Wherever a lock can be named, `mutant:NAME` names the lock with the bug, or
-the correct lock on the server with the bug. A bug without a lock is a bug in our own code, which stored histories must
-show (`suites.tests.judge_mutants`).
+The bugs stand in the TOML files beside this module, one file for each place, each with a diff that plants the bug. If
+released software, or a printed algorithm, had it, the entry says which. Wherever a lock can be named, `mutant:NAME`
+names the lock with the bug, or the correct lock on the server with the bug. A bug without a lock is a bug in our own
+code, which stored histories must show (`suites.tests.judge_mutants`).
 
 The modules with the changes of a mutant are copies; the real modules stay as they are. A module is copied if it is
 changed itself, or imports a changed module, however indirectly. The copies import each other; they share all else with
@@ -15,6 +15,7 @@ import builtins
 import importlib
 import importlib.util
 import linecache
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,7 @@ class Mutant:
     fault      the fault that is expected to reveal it; "" without a lock.
     where      workload/store of the lanes in which it is tried under that fault: more than one where chance decides.
     origin     the released software or the printed algorithm that had it, "" for none.
-    changes    of source code; () where the bug is in the server.
+    changes    of source code, from the `diff` of the file; () where the bug is in the server.
     server     the server that has the bug (`python -m infra planted`), "" for none.
     set_aside  whether it belongs to the third that is scored apart, and not looked at while the suite is improved.
     """
@@ -111,9 +112,22 @@ def _all() -> tuple[Mutant, ...]:
         entries = tomllib.loads(Path(__file__).with_name(f"{file}.toml").read_text(encoding="utf-8"))
         for number, (name, entry) in enumerate(entries.items()):
             aside = number % _SET_ASIDE == _SET_ASIDE - 1
-            entry |= {"name": name, "changes": entry.get("change", ()), "set_aside": aside}
+            entry |= {"name": name, "changes": _changes(entry.get("diff", "")), "set_aside": aside}
             made.append(msgspec.convert(entry, Mutant))
     return tuple(made)
+
+
+def _changes(diff: str) -> list[dict[str, str]]:
+    """The fields of each `Change`. Its lines come after a line `@@ FILE`. Before each stands a minus (it is in the old
+    text), a plus (in the new text) or a space (in both); an empty line in both may stand without the space.
+    """
+    _, *parts = re.split(r"^@@ (.+)\n", diff, flags=re.MULTILINE)
+    changes = []
+    for file, text in zip(parts[::2], parts[1::2], strict=True):
+        lines = text.splitlines(keepends=True)
+        old, new = ("".join(line[1:] or line for line in lines if line[0] != other) for other in "+-")
+        changes.append({"file": file, "old": old, "new": new})
+    return changes
 
 
 class AlteredModules:
