@@ -39,13 +39,13 @@ from suites.selection import upgrade_stages
 from suites.selection.bad_option import BadOption
 from suites.selection.parse_options import parse
 from suites.selection.selection import Selection, case_id
+from suites.selection.trial import column_in
 from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, shared_backends, verdict_of
 from suites.trial import resume
 from suites.trial.broken_trial import TrialFailed
 from suites.trial.case_answer import CaseAnswer
 from suites.trial.metadata import described, suite_version
 from suites.trial.run_trials import TrialSession
-from suites.trial.trial import column_in
 from suites.worker.pool import TrialBroke
 
 WORKERS_END_WITHIN: Final = 30
@@ -217,7 +217,7 @@ class Product:
         order = [[stage.name for stage in turn] for turn in turns]
         parts = _parts(selection)
 
-        def trial(item: pytest.Item) -> tuple[int, ...]:
+        def place(item: pytest.Item) -> tuple[int, ...]:
             case = case_of(item)
             if case is None:
                 return (-1, -1, -1, -1)
@@ -225,7 +225,7 @@ class Product:
             column = selection.faults.index(case.fault)
             return selection.backends.index(case.lane.backend), column, part, order[column].index(case.stage)
 
-        items.sort(key=trial)
+        items.sort(key=place)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Tell which trials there will be; one process does, since all processes of xdist collect the same tests."""
@@ -316,13 +316,7 @@ def _terminated(number: int, _frame: object) -> None:
 
 def _parts(selection: Selection) -> dict[tuple[Lane, str], int]:
     """Lane and column → the number of the trial that tries this lane, among the trials of the column."""
-    return {
-        (lane, fault): number
-        for backend in selection.backends
-        for fault in selection.faults
-        for number, lanes in enumerate(selection.parts(backend, fault))
-        for lane in lanes
-    }
+    return {(lane, trial.column): trial.part for trial in selection.trials() for lane in trial.lanes}
 
 
 class ByBackend(LoadScopeScheduling):  # type: ignore[misc]

@@ -34,9 +34,9 @@ from results.terminal.screen import Screen, Watch
 from results.text import command_line, plain, typed
 from suites.selection.parse_options import load
 from suites.selection.selection import Case, Selection
+from suites.selection.trial import column_in
 from suites.selection.upgrade_stages import ONLY
 from suites.trial.case_answer import CaseAnswer
-from suites.trial.trial import column_in
 
 BEAT: Final = 20.0
 """Seconds without output after which a log gets a line; three times as many with -q."""
@@ -167,13 +167,10 @@ def plans(selection: Selection, items: Iterable[pytest.Item]) -> list[Event]:
         if (case := case_of(item)) is not None and case.because is None
     }
     trials: dict[str, list[tuple[str, int, float]]] = {}
-    parts: dict[tuple[str, str], int] = {}
     for trial in selection.trials():
-        part = parts[trial.backend, trial.fault] = parts.get((trial.backend, trial.fault), 0) + 1
-        for stage in selection.stages:
-            if stage.tries(trial.fault) and any((lane, trial.fault, stage.name) in wanted for lane in trial.lanes):
-                column = column_in(trial.fault, stage.name)
-                trials.setdefault(trial.backend, []).append((column, part, round(trial.seconds, 1)))
+        if any((lane, trial.column, trial.stage) in wanted for lane in trial.lanes):
+            column = column_in(trial.column, trial.stage)
+            trials.setdefault(trial.backend, []).append((column, trial.part, round(trial.seconds, 1)))
     shared = shared_backends(selection)
     return [Event("plan", {"backend": name, "trials": mine, "shared": name in shared}) for name, mine in trials.items()]
 

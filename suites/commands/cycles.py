@@ -21,8 +21,8 @@ from results.record import TrialRecord
 from suites.lanes.lane import Lane, longest_ttl, meets, runnable_lanes
 from suites.locks import registry
 from suites.selection.profiles import PLAINEST
+from suites.selection.trial import Trial
 from suites.trial.run_trial import run_trial
-from suites.trial.trial import Trial
 from suites.worker import recorder
 from suites.worker.pool import ForkServer, TrialBroke
 

@@ -13,7 +13,7 @@ from checkers.claims import matches
 from checkers.properties.all_properties import OF_THE_SERVICE
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.fault import OURS, World
-from infra.faults.plan import Plan, compile_plan, fault_names, random_plan, storm_seed
+from infra.faults.plan import Plan, fault_names, random_plan, storm_seed
 from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
 from results.record import NotRun, grouped
@@ -24,6 +24,7 @@ from suites.locks import registry
 from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.profiles import PLAINEST, Profile
 from suites.selection.shards import Shard
+from suites.selection.trial import Trial
 from suites.selection.upgrade_stages import ONLY, Stage
 from suites.worker.python_environment import Interpreter
 
@@ -50,16 +51,6 @@ class Case:
 def case_id(lane: Lane, fault: str, stage: str) -> str:
     """What stands in brackets in the name of a test."""
     return "-".join(filter(None, (lane.name, fault, stage)))
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """A trial to run in every stage, and about how many seconds it takes."""
-
-    backend: str
-    fault: str
-    lanes: tuple[Lane, ...]
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -296,13 +287,33 @@ class Selection:
                 room += together
         return tuple(map(tuple, parts))
 
-    def trials(self) -> list[Expected]:
-        """All trials of the run, whatever the shard, backend by backend."""
+    def trial(self, backend: str, column: str, stage: str, part: int, lanes: tuple[Lane, ...]) -> Trial:
+        """The first trial of these lanes."""
+        storm = storm_seed(column)
+        return Trial(
+            backend,
+            column,
+            self.seed if storm is None else storm,
+            lanes,
+            part,
+            stage=stage,
+            version=self.version(backend, stage),
+            plan=self.plan(column, backend),
+            profile=None if self.named or column in upgrade_stages.OF_UPGRADES else self.profile.name,
+            planted=bugs_of_certification.found_by(lanes) if column in bugs_of_certification.COLUMNS else {},
+            members=self.members(backend),
+            pythons=self.pythons(stage),
+        )
+
+    def trials(self) -> list[Trial]:
+        """The first trial of each part of a column in each stage, whatever the shard, backend by backend."""
         return [
-            Expected(backend, fault, lanes, self._seconds(backend, fault, lanes))
+            self.trial(backend, column, stage.name, part, lanes)
             for backend in self.backends
-            for fault in self.faults
-            for lanes in self.parts(backend, fault)
+            for column in self.faults
+            for part, lanes in enumerate(self.parts(backend, column), 1)
+            for stage in self.stages
+            if stage.tries(column)
         ]
 
     def only(self, shard: Shard) -> Selection:
@@ -319,14 +330,8 @@ class Selection:
         first = {trial.backend: number for trial, number in reversed(list(zip(trials, numbers, strict=True)))}
         places = {(lane, fault): first.get(lane.backend, 1) for fault in self.faults for lane in self.lanes}
         for trial, number in zip(trials, numbers, strict=True):
-            places.update(((lane, trial.fault), number) for lane in trial.lanes)
+            places.update(((lane, trial.column), number) for lane in trial.lanes)
         return places
-
-    def _seconds(self, backend: str, fault: str, lanes: tuple[Lane, ...]) -> float:
-        ttl = longest_ttl(lanes)
-        names, members = fault_names(fault), self.members(backend)
-        plan = self.plan(fault, backend) or compile_plan(names, self.seed, backend, ttl, members)
-        return shards.expected(plan, ttl, len(lanes), lanes[0].load.duration or 0.0)
 
 
 _storm = cache(random_plan)

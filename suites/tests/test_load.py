@@ -29,7 +29,6 @@ from suites.tests.bench import MODULE, await_, specs, started
 from suites.tests.selections import asked, collected, refused
 from suites.trial import launch
 from suites.trial.metadata import about
-from suites.trial.run_trials import first_trial
 from suites.worker.pool import ForkServer, Handle
 from suites.worker.process_spec import Spec
 from suites.worker.worker import HOT_SHARE
@@ -102,11 +101,10 @@ def test_a_named_workload_is_tried_undeclared_unless_the_lock_cannot_run_it() ->
 def test_the_load_is_stored_with_the_trial_and_counted_in_its_expected_time() -> None:
     given: dict[str, Any] = {"lock": ["redis"], "workload": ["set"], "faults": ["none"]}
     plain, loaded = asked(**given), asked(**given, workers=5, ttl=30.0, duration=600.0)
-    trials = [first_trial(each, "redis", "none", "", 1, each.lanes) for each in (plain, loaded)]
+    trials = [*plain.trials(), *loaded.trials()]
     assert about(trials[1])["load"] == {"workload": ("set",), "workers": 5, "ttl": 30.0, "duration": 600.0}
     assert (about(trials[0])["load"], about(trials[1])["ttl"]) == ({"workload": ("set",)}, {"redis": 30.0})
-    (short,), (long,) = (each.trials() for each in (plain, loaded))
-    assert long.seconds - short.seconds > 500
+    assert trials[1].seconds - trials[0].seconds > 500
     assert expected(trials[0].plan_to_run(), 0.6, 1, 100.0) > 100
 
 

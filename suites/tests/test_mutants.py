@@ -150,7 +150,7 @@ def test_a_scored_bug_meets_every_fault_of_a_default_run_once_in_the_same_lanes(
     lock = ["mutant:renews-nothing"]
     by_stage = [trial for stage in mutants.STAGES for trial in asked(lock=lock, faults=[",".join(stage)]).trials()]
     whole = asked(lock=lock).trials()
-    assert sorted(by_stage, key=lambda trial: trial.fault) == sorted(whole, key=lambda trial: trial.fault)
+    assert sorted(by_stage, key=lambda trial: trial.column) == sorted(whole, key=lambda trial: trial.column)
 
 
 def tried(folder: Path, number: int, lock: str, word: Verdict, *broken: str) -> TrialRecord:

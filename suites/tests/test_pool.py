@@ -27,10 +27,10 @@ from suites.lanes.lane import lane_named, lanes_of
 from suites.lock import Grant, now
 from suites.locks import registry
 from suites.locks.antipatterns.tutorial import SetnxNoTtl
+from suites.selection.trial import Trial
 from suites.tests.bench import LANE, MODULE, SOON, await_gone, gone, running, specs, worked
 from suites.tests.selections import lock_file
 from suites.trial import lane_history, run_trial, timeouts
-from suites.trial.trial import Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker import python_environment, recorder
 from suites.worker.forkserver import NICE, in_a_line

@@ -154,9 +154,9 @@ def load(run: Selection) -> dict[tuple[str, str, int], float]:
     """(backend, fault, number of the trial) → seconds, of the trials that the shard's tests rest on."""
     asked_of = {(case.lane, case.fault) for name in PROPERTIES for case in run.cases(name) if case.because is None}
     return {
-        (trial.backend, trial.fault, number): trial.seconds
+        (trial.backend, trial.column, number): trial.seconds
         for number, trial in enumerate(run.trials())
-        if any((lane, trial.fault) in asked_of for lane in trial.lanes)
+        if any((lane, trial.column) in asked_of for lane in trial.lanes)
     }
 
 
@@ -168,7 +168,7 @@ def test_shards_divide_all_tests_without_overlap_into_equally_long_parts(profile
     assert places.keys() == {(lane, fault) for lane in run.lanes for fault in run.faults}
     assert set(places.values()) <= set(range(1, n + 1))
     trials = run.trials()
-    assert {len({places[lane, trial.fault] for lane in trial.lanes}) for trial in trials} == {1}
+    assert {len({places[lane, trial.column] for lane in trial.lanes}) for trial in trials} == {1}
     i = (n + 1) // 2
     assert run.only(Shard(i, n)).elsewhere == {where for where, number in places.items() if number != i}
     seconds = [trial.seconds for trial in trials]

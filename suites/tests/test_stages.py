@@ -17,12 +17,12 @@ from results.terminal.progress import Key, Progress
 from suites.mutants.catalogue import catalogue
 from suites.selection import bugs_of_certification, upgrade_stages
 from suites.selection.selection import Selection
+from suites.selection.trial import column_in
 from suites.selection.upgrade_stages import END, LEADER_FIRST, LEADER_LAST, ONLY, ROLLING, upgrade_lines
 from suites.terminal import plans
 from suites.tests.bench import await_
 from suites.tests.selections import NEW, OLD, asked, collected, refused, upgrading
 from suites.tests.world import World, case_of, every_case, key_of
-from suites.trial.trial import column_in
 from suites.worker import python_environment
 from suites.worker.python_environment import Interpreter
 
@@ -74,13 +74,10 @@ def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Sel
     progress = Progress()
     for event in plans(upgrade, cast("list[pytest.Item]", items)):
         progress.take(event)
-    trials = [replace(trial, seconds=round(trial.seconds, 1)) for trial in upgrade.trials()]
     assert progress.planned == {
-        Key("redis", column_in(trial.fault, stage), 1): trial.seconds
-        for trial in trials
-        for stage in (BASELINE, CANDIDATE)
+        Key("redis", column_in(trial.column, trial.stage), 1): round(trial.seconds, 1) for trial in upgrade.trials()
     }
-    assert progress.left(0) == pytest.approx(2 * sum(trial.seconds for trial in trials))
+    assert progress.left(0) == pytest.approx(sum(progress.planned.values()))
     assert progress.standing(0).startswith("0 of 4 trials, about ")
 
 
@@ -292,7 +289,7 @@ def test_a_planted_bug_is_tried_once_and_asked_for_the_property_that_names_it(wh
 
 def test_lanes_of_planted_bugs_share_no_trial_with_other_lanes(whole: Selection) -> None:
     for trial in whole.trials():
-        assert {lane in whole.planted for lane in trial.lanes} == {trial.fault in bugs_of_certification.COLUMNS}
+        assert {lane in whole.planted for lane in trial.lanes} == {trial.column in bugs_of_certification.COLUMNS}
     assert not any(case.lane in whole.planted for name in CAUGHT.values() for case in whole.cases(name))
 
 

@@ -89,7 +89,7 @@ def main() -> None:
         "plans": {name: compile_plan([name], 1, words.name, 1.0).describe() for name in possible},
         "not applicable": not_applicable,
         "cases": [case.id for case in selection.cases("server-exclusion") if case.because is None],
-        "trials": [trial.fault for trial in selection.trials()],
+        "trials": [trial.column for trial in selection.trials()],
         "health": health and health.version,
         "written": written.outcome,
     }

@@ -14,9 +14,9 @@ from results.record import LaneRecord, TrialRecord
 from results.run import Run
 from results.terminal.event_journal import Event
 from suites.selection.selection import Case, Selection
+from suites.selection.trial import Trial
 from suites.trial.metadata import about
 from suites.trial.run_trials import TrialSession
-from suites.trial.trial import Trial
 
 SEED = 7
 Told = dict[tuple[str, str], Verdict]  # (lane, property) → its verdict in a fake trial; UPHELD for all others

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from infra.errors import Trouble
 from results.record import TrialRecord
 from suites.lanes.lane import Lane
+from suites.selection.trial import Trial
 from suites.trial.metadata import about
-from suites.trial.trial import Trial
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 

@@ -19,8 +19,8 @@ from infra.faults.runner import Record
 from infra.store import store
 from suites.lanes.lane import Lane
 from suites.lock import Guards, in_doubt
+from suites.selection.trial import Trial
 from suites.trial.timeouts import acquire_timeout
-from suites.trial.trial import Trial
 from suites.worker import gates
 from suites.worker.lease_renewal import IDLE, STALLED
 from suites.worker.pool import Handle, TrialBroke

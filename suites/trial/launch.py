@@ -12,9 +12,9 @@ from infra.backends import BACKENDS
 from infra.environment import Environment
 from suites.lanes.lane import key_names
 from suites.locks import registry
+from suites.selection.trial import Trial
 from suites.trial.lane_history import RunningLane
 from suites.trial.timeouts import STORE_TIMEOUT, acquire_timeout
-from suites.trial.trial import Trial
 from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer
 from suites.worker.process_spec import Spec, group_of

@@ -22,7 +22,7 @@ from infra.network.topology import STORE
 from results.record import CPU_PARTS
 from suites.locks import registry
 from suites.selection.selection import Selection
-from suites.trial.trial import Trial
+from suites.selection.trial import Trial
 
 _ROLL: Final = "roll-version"
 _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all workers share"

@@ -30,9 +30,9 @@ from results.text import typed
 from suites.selection.bad_option import BadOption
 from suites.selection.options import options
 from suites.selection.selection import Selection
+from suites.selection.trial import Trial, column_in
 from suites.trial.metadata import about
-from suites.trial.run_trials import CONTROLS, first_trial
-from suites.trial.trial import Trial, column_in
+from suites.trial.run_trials import CONTROLS
 
 _ANYWHERE: Final = ("python", "host")
 """Fields of `about` that may differ on another machine."""
@@ -201,7 +201,7 @@ def _today(selection: Selection, stored: Mapping[str, Any]) -> Trial | None:
         lanes = tuple(lane for lane in lanes if lane.name in stored.get("lanes", ()))
     if not lanes:
         return None
-    return first_trial(selection, backend, column, stage, part, lanes).again(attempt)
+    return selection.trial(backend, column, stage, part, lanes).again(attempt)
 
 
 def _same(stored: Mapping[str, Any], trial: Trial) -> bool:

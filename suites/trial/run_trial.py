@@ -40,12 +40,12 @@ from results.stages import ALONE
 from results.terminal.event_journal import Event, Tell, says, step, waits
 from results.text import few
 from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
+from suites.selection.trial import Trial, named
 from suites.trial import members, target_cleanup, timeouts
 from suites.trial.broken_trial import NoWayThere
 from suites.trial.lane_history import RunningLane, final_reads, so_far, whole
 from suites.trial.launch import TAPPED, fit, launch, share_of_a_core
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
-from suites.trial.trial import Trial, named
 from suites.trial.worker_control import WorkerControl
 from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer, Handle, TrialBroke, WorkerBroke

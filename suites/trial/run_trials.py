@@ -21,15 +21,13 @@ from results.stages import BASELINE, CALIBRATION, CALIBRATIONS, CANDIDATE
 from results.terminal.event_journal import Event, Tell, says, step
 from suites.lanes.lane import Lane
 from suites.locks import registry
-from suites.selection import bugs_of_certification
 from suites.selection.selection import Case, Selection
-from suites.selection.upgrade_stages import OF_UPGRADES
+from suites.selection.trial import Trial, named
 from suites.trial import target_cleanup
 from suites.trial.broken_trial import TrialFailed, blameless, broken_record, reason
 from suites.trial.case_answer import Answers, CaseAnswer, broken_unpromised, counting, shown_of_a_version, unpromised
 from suites.trial.run_trial import run_trial
 from suites.trial.timeouts import STORM_DEADLINE
-from suites.trial.trial import Trial, named
 from suites.worker import recorder
 from suites.worker.pool import ForkServer
 
@@ -42,21 +40,11 @@ MISSES: Final = 1
 """So many of these trials of the new version need not show what the first one broke."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of the matrix of one backend, in one stage of an upgrade."""
-
-    backend: str
-    fault: str
-    stage: str
-
-
 @dataclass(slots=True)
 class _Part:
-    """Lanes of a column that are tried together, and the answers of their trials."""
+    """The first trial of lanes that are tried together, and the answers of all their trials."""
 
-    number: int  # from 1, among the parts of the column
-    lanes: tuple[Lane, ...]
+    trial: Trial
     answers: Answers | None = None  # None before the trials, and if they came to no verdict
     failure: str | None = None  # one line: why there was no verdict; None if there is one, or before the trials
     error: Exception | None = None  # the exception behind the failure, until the first case has raised it
@@ -132,7 +120,8 @@ class TrialSession:
         self._environments = {stage.name: TrialEnvironment(selection, stage.name, tell) for stage in selection.stages}
         if CALIBRATION in self._environments:  # the same versions
             self._environments[CALIBRATION] = self._environments[CANDIDATE]
-        self._parts: dict[_Column, list[_Part]] = {}
+        self._parts: dict[tuple[str, str, str], list[_Part]] = {}
+        """(backend, column, stage) → its parts."""
         self._recordings = recorder.folder()
 
     def answer(self, case: Case) -> CaseAnswer:
@@ -140,10 +129,9 @@ class TrialSession:
 
         Where the workers of one lock broke the trial, the lanes of the other locks become a trial of their own.
         """
-        column = _Column(case.lane.backend, case.fault, case.stage)
-        while (part := self._part_of(column, case.lane)).answers is None:
+        while (part := self._part_of(case)).answers is None:
             if part.failure is None:
-                self._run_part(column, part)
+                self._run_part(part)
             elif part.error is None:
                 raise TrialFailed(f"not judged, its trial came to no verdict: {part.failure}")
             else:
@@ -156,34 +144,38 @@ class TrialSession:
             list(pool.map(TrialEnvironment.close, set(self._environments.values())))
         self._recordings.cleanup()
 
-    def _part_of(self, column: _Column, lane: Lane) -> _Part:
-        if column not in self._parts:
-            lanes = self._selection.parts(column.backend, column.fault)
-            self._parts[column] = [_Part(number, together) for number, together in enumerate(lanes, 1)]
-        return next(part for part in self._parts[column] if lane in part.lanes)
+    def _part_of(self, case: Case) -> _Part:
+        backend, column, stage = place = case.lane.backend, case.fault, case.stage
+        if place not in self._parts:
+            parts = enumerate(self._selection.parts(backend, column), 1)
+            trials = (self._selection.trial(backend, column, stage, number, lanes) for number, lanes in parts)
+            self._parts[place] = list(map(_Part, trials))
+        return next(part for part in self._parts[place] if case.lane in part.trial.lanes)
 
-    def _run_part(self, column: _Column, part: _Part) -> None:
+    def _run_part(self, part: _Part) -> None:
         """Run the trials of a part. If they break, the lanes of the locks that did not break them become a new part."""
+        trial = part.trial
         try:
-            part.answers = self._try(column, part.number, part.lanes)
+            part.answers = self._try(trial)
         except Exception as error:  # noqa: BLE001 - kept: the same for every case of the trial, the first raises it
             part.failure, part.error = self._selection.masked(reason(error)), error
-            self._environments[column.stage].close()  # what such a trial leaves is not known for certain
-            parts = self._parts[column]
-            if others := blameless(part.lanes, error):
-                part.lanes = tuple(lane for lane in part.lanes if lane not in others)
-                parts.append(_Part(len(parts) + 1, others))
+            self._environments[trial.stage].close()  # what such a trial leaves is not known for certain
+            place = trial.backend, trial.column, trial.stage
+            parts = self._parts[place]
+            if others := blameless(trial.lanes, error):
+                part.trial = replace(trial, lanes=tuple(lane for lane in trial.lanes if lane not in others))
+                parts.append(_Part(self._selection.trial(*place, len(parts) + 1, others)))
 
-    def _try(self, column: _Column, part: int, lanes: tuple[Lane, ...]) -> Answers:
+    def _try(self, trial: Trial) -> Answers:
         """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
         answers: Answers = {}
-        trial = first_trial(self._selection, column.backend, column.fault, column.stage, part, lanes)
-        most = 1 if column.stage in CALIBRATIONS else CONTROLS
+        lanes = trial.lanes
+        most = 1 if trial.stage in CALIBRATIONS else CONTROLS
         for attempt in range(1, most + 1):
             lanes = self._add(replace(trial.again(attempt), lanes=lanes), answers, once_more=attempt < most)
             if not lanes:
                 break
-        if column.stage == CANDIDATE:
+        if trial.stage == CANDIDATE:
             self._decide_unpromised(trial, answers)
             by_version = tuple(lane for lane in trial.lanes if lane.differs_by_version(trial.faults))
             if by_version:
@@ -282,22 +274,3 @@ class TrialSession:
             mine.leave()  # it is another cluster by now, or its members differ, which no heal undoes
         self._tell(step("writing the page"))
         return record, self._run.save_trial(record)
-
-
-def first_trial(
-    selection: Selection, backend: str, column: str, stage: str, part: int, lanes: tuple[Lane, ...]
-) -> Trial:
-    return Trial(
-        backend,
-        column,
-        selection.seed if (storm := storm_seed(column)) is None else storm,
-        lanes,
-        part,
-        stage=stage,
-        version=selection.version(backend, stage),
-        plan=selection.plan(column, backend),
-        profile=None if selection.named or column in OF_UPGRADES else selection.profile.name,
-        planted=bugs_of_certification.found_by(lanes) if column in bugs_of_certification.COLUMNS else {},
-        members=selection.members(backend),
-        pythons=selection.pythons(stage),
-    )

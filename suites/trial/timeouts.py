@@ -4,7 +4,7 @@ from typing import Final
 
 from infra.faults.all_faults import FAULTS
 from suites.lanes.lane import Lane
-from suites.trial.trial import Trial
+from suites.selection.trial import Trial
 
 START_WITHIN: Final = 60.0
 """The longest wait for one more worker to connect. On a cold machine all together take a few seconds."""

@@ -16,9 +16,9 @@ from results.record import LaneRecord, TrialRecord
 from suites.lanes.lane import Lane, lanes_of
 from suites.locks import registry
 from suites.selection import bugs_of_certification
+from suites.selection.trial import Trial
 from suites.tests.bench import await_, gone, raising
 from suites.trial.run_trial import run_trial
-from suites.trial.trial import Trial
 from suites.trial.worker_control import WorkerControl
 from suites.worker.pool import ForkServer, WorkerBroke
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan, compile_plan, fault_names
 from suites.lanes.lane import Lane, Load, longest_ttl
+from suites.selection import shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,12 @@ class Trial:
     def load(self) -> Load:
         """What the user sets: the same for all lanes."""
         return self.lanes[0].load
+
+    @property
+    def seconds(self) -> float:
+        """About how long the trial takes."""
+        lanes = self.lanes
+        return shards.expected(self.plan_to_run(), longest_ttl(lanes), len(lanes), self.load.duration or 0.0)
 
     def again(self, attempt: int) -> Self:
         """The attempt of this number, with the seed increased by `attempt - 1`. Call it on the first attempt."""
