@@ -10,7 +10,7 @@ import json
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -131,16 +131,24 @@ def examine(selection: Selection, run: Run) -> Kept:
     problems: list[str] = []
     trials: dict[Path, Mapping[str, Any]] = {}
     aside: dict[Path, str] = {}
+    today = {
+        files.safe_name(trial.name): trial
+        for first in selection.trials()
+        for trial in map(first.again, range(1, CONTROLS + 1))
+    }
     for folder in files.entries(run.path / "trials", problems):
         try:
             record = load_trial(folder)
         except BadFile as error:
             aside[folder] = str(error).removeprefix(f"{folder}: ")
             continue
-        trial = _today(selection, record.about)
+        trial = today.get(folder.name)
+        if trial is not None and trial.attempt > 1:  # only lanes whose positive control had not fired were tried again
+            names = record.about.get("lanes", ())
+            trial = replace(trial, lanes=tuple(lane for lane in trial.lanes if lane.name in names))
         if error_ := record.about.get("error"):
             aside[folder] = str(error_)
-        elif trial is None or folder.name != files.safe_name(trial.name) or not _same(record.about, trial):
+        elif trial is None or not trial.lanes or not _same(record.about, trial):
             aside[folder] = "it would not be run like that today"
         else:
             trials[folder] = record.about
@@ -185,23 +193,6 @@ def other_images(selection: Selection, trials: Collection[Mapping[str, Any]]) ->
         if image.suite is not None and not images.is_current(image):
             return f"{image.name} would be built anew: its recipe is another than that of the stored trials"
     return ""
-
-
-def _today(selection: Selection, stored: Mapping[str, Any]) -> Trial | None:
-    """The trial that would run today in the place of a stored one, or None."""
-    backend, column, stage = (str(stored.get(name) or "") for name in ("backend", "column", "stage"))
-    part, attempt = (int(stored.get(name) or 0) for name in ("part", "attempt"))
-    stages = {each.name for each in selection.stages if each.tries(column)}
-    known = backend in selection.backends and column in selection.faults and stage in stages
-    parts = selection.parts(backend, column) if known else ()
-    if not (1 <= part <= len(parts) and 1 <= attempt <= CONTROLS):
-        return None
-    lanes = parts[part - 1]
-    if attempt > 1:
-        lanes = tuple(lane for lane in lanes if lane.name in stored.get("lanes", ()))
-    if not lanes:
-        return None
-    return selection.trial(backend, column, stage, part, lanes).again(attempt)
 
 
 def _same(stored: Mapping[str, Any], trial: Trial) -> bool:
