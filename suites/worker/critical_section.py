@@ -15,12 +15,12 @@ from checkers import row_format
 from checkers.row_format import LATE, NESTED, SHARED, F, Gate, Reason, Run
 from infra.store.store import Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
-from suites.worker.worker import CriticalSection, Worker
-from suites.workloads.workload import Stopped
+from suites.worker.worker import Worker
+from suites.workloads.workload import Hold, Stopped
 
 
 class Section:
-    """Implements `suites.worker.worker.CriticalSection`."""
+    """Implements `suites.workloads.workload.Hold`."""
 
     def __init__(self, worker: Worker, holding: Holding) -> None:
         self.rng = worker.rng
@@ -87,27 +87,24 @@ class Section:
             self._worker.renewal.lose(outer, self._worker.process)
             raise Stopped
 
-    def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[CriticalSection]:
+    def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[Hold]:
         self._must_believe()
         if not self._worker.wait_until(time.monotonic()):
             raise Stopped  # the trial is over
         key = (self._holding.key + 1) % self.keys if key is None else key
         return self._inside(self._worker.acquire(key, timeout))
 
-    def downgraded(self) -> AbstractContextManager[CriticalSection]:
+    def downgraded(self) -> AbstractContextManager[Hold]:
         self._must_believe()
         return self._inside(self._worker.downgrade(self._holding))
 
-    def _inside(self, holding: Holding | None) -> AbstractContextManager[CriticalSection]:
+    def _inside(self, holding: Holding | None) -> AbstractContextManager[Hold]:
         if holding is None:
             raise Stopped
         return self._worker.inside(holding)
 
     def write_late(self) -> None:
-        """Write on purpose after the release. The store must refuse the write if it has seen a later grant.
-
-        Nothing is written if no fence can refuse it, or after an access without an answer.
-        """
+        """Nothing is written if no fence can refuse it, or after an access without an answer."""
         if self._worker.spec.store_mode == Mode.UNFENCED or self._holding.spoiled:
             return
         with contextlib.suppress(Stopped):

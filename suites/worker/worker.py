@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from checkers import row_format
 from checkers.row_format import SHARED, F, Gate, Reason, Run, State
@@ -85,13 +85,6 @@ LATE_BY: Final = 1.5
 """Steps of work between the release and that late write, so that another worker has been granted the lock meanwhile."""
 
 
-class CriticalSection(Hold, Protocol):
-    """The inside of a critical section, with what a worker does there besides its workload."""
-
-    def write_late(self) -> None:
-        """Write under the old token after the release."""
-
-
 class Worker:
     """Runs until the control page says FINISH. `run` raises an exception that an adapter raised and may not raise.
 
@@ -103,7 +96,7 @@ class Worker:
         self,
         spec: Spec,
         connect: Callable[[Spec, LockClient], StoreClient],
-        section: Callable[[Worker, Holding], CriticalSection],
+        section: Callable[[Worker, Holding], Hold],
     ) -> None:
         self.spec = spec
         self.recorder = Recorder(spec.recording, spec.access.masked)
@@ -254,7 +247,7 @@ class Worker:
         return owner
 
     @contextlib.contextmanager
-    def inside(self, holding: Holding) -> Iterator[CriticalSection]:
+    def inside(self, holding: Holding) -> Iterator[Hold]:
         """The critical section of a holding, gate to gate. The lock is renewed, and released if it is still held."""
         self.renewal.take(holding)
         try:

@@ -77,6 +77,12 @@ class Hold(Protocol):
     def downgraded(self) -> AbstractContextManager[Hold]:
         """Go on as a reader until the end of the block, and hold nothing after it. Only where `downgrades` is true."""
 
+    def write_late(self) -> None:
+        """Write on purpose after the release, under the old token. The store must refuse it if it has seen a later one.
+
+        The worker does this where the workload is `late`. Never raises `Stopped`.
+        """
+
     def work(self, seconds: float) -> None:
         """Work that takes a while and touches nothing."""
 
