@@ -30,7 +30,7 @@ from checkers import row_format
 from checkers.row_format import MAIN, RENEWAL, Action, F, Gate
 from infra.backends import BACKENDS
 from infra.backends.messages import PUSHED, InTurns, Messages
-from suites.worker.pool import ROOT
+from suites.worker.pool import ROOT, state_of
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import map_page
 
@@ -99,11 +99,7 @@ class TappedWorker:
             os.kill(row_format.word(self._page, row_format.PID), number)
 
     def runs(self) -> bool:
-        try:
-            stat = Path(f"/proc/{row_format.word(self._page, row_format.PID)}/stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):  # the latter if it ends just then
-            return False
-        return stat.rpartition(")")[2].split()[0] not in "TZ"
+        return state_of(row_format.word(self._page, row_format.PID)) not in "TZ"
 
     def _count(self, thread: int) -> list[int]:
         """The counts of a thread, which begin anew with each request for a lock."""

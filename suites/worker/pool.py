@@ -51,6 +51,15 @@ class WorkerBroke(TrialBroke):
         self.lanes = frozenset(lanes)
 
 
+def state_of(pid: int) -> str:
+    """The kernel's letter for what a process does, such as ``T``: stopped; ``Z`` also if it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it ends just then
+        return "Z"
+    return stat.rpartition(")")[2].split()[0]
+
+
 @dataclass(slots=True)
 class Handle:
     """One running worker."""
@@ -77,11 +86,7 @@ class Handle:
 
     def frozen(self) -> bool:
         """Whether the kernel has stopped the process."""
-        try:
-            stat = Path(f"/proc/{self.pid}/stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):  # the latter if it ends just then
-            return False
-        return stat.rpartition(")")[2].split()[0] == "T"
+        return state_of(self.pid) == "T"
 
     def signal(self, number: signal.Signals) -> None:
         if self.exited is None:
