@@ -49,9 +49,7 @@ def _call(function: str, *given: object, **options: object) -> int:
 
 
 def _command(name: str, purpose: str, *params: click.Parameter) -> click.Command:
-    """name: NAME=MODULE, or NAME alone if the module has that name."""
-    name, _, module = name.partition("=")
-    return click.Command(name, callback=partial(_call, module or name), params=[*params], help=purpose)
+    return click.Command(name, callback=partial(_call, name), params=[*params], help=purpose)
 
 
 def _nightly(name: str, purpose: str, *params: click.Parameter) -> click.Command:
@@ -124,7 +122,7 @@ COMMANDS: Final = click.Group(
             Option(["--failed"], type=PATH, default="soak-failed", help="where plans that failed are written"),
         ),
         _command(
-            "measure=fault_table",
+            "measure",
             "How long each fault takes to apply and to heal.",
             COUNT(default=3, help="seeds"),
             BACKEND,

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from checkers.claims import NO_FAULT, Verdict
-from checkers.history.history import FaultInterval
 from checkers.judging.judgement import Judgement
 from infra.errors import Trouble
 from infra.faults.plan import Plan, compile_plan
@@ -34,9 +33,8 @@ STORES: Final = ("fence-writes", "compare-owner")
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """The result of a plan: its faults, what was wrong ("" for nothing), and the record, None where the trial broke."""
+    """The result of a plan: what was wrong ("" for nothing), and the record, None where the trial broke."""
 
-    faults: tuple[FaultInterval, ...]
     wrong: str
     record: TrialRecord | None = None
 
@@ -60,7 +58,7 @@ class Cycles:
             cycle = self._trial(plan, lanes, deadline)
         except (Trouble, TrialBroke) as trouble:
             self._discard()
-            cycle = PlanResult((), str(trouble))
+            cycle = PlanResult(str(trouble))
         if cycle.wrong:
             print(f"{plan.backend} {plan.name}, seed {plan.seed}: {cycle.wrong}", file=sys.stderr, flush=True)
         return cycle
@@ -93,9 +91,8 @@ class Cycles:
         trial = Trial(plan.backend, plan.name, plan.seed, tuple(lanes), plan=plan)
         server, folder = self._servers[plan.backend], Path(self._folder.name)
         record = run_trial(trial, self._environment, server, folder, deadline, lambda _: None)
-        faults = dict.fromkeys(fault for lane in record.lanes for fault in lane.history.faults)
         wrong = [f"{lane} {judgement.property}: {judgement.because}" for lane, judgement in violated(record)]
-        return PlanResult(tuple(faults), f"clean, but violated: {'; '.join(wrong)}" if wrong else "", record)
+        return PlanResult(f"clean, but violated: {'; '.join(wrong)}" if wrong else "", record)
 
 
 def violated(record: TrialRecord) -> Iterator[tuple[str, Judgement]]:

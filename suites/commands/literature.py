@@ -124,7 +124,7 @@ def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured
     measured: dict[Key, Measured] = {}
     with Cycles() as cycles:
         for attempt in range(TRIES):
-            missing = [probe for probe in probes if _unanswered(probe, measured.get(_key(probe)), attempt)]
+            missing = [probe for probe in probes if _unanswered(probe, measured.get(_key(probe)))]
             for fault, lanes in _trials(missing):
                 record = cycles.run_fault(fault, seed + attempt, lanes, DEADLINE).record
                 if record is None:
@@ -143,11 +143,9 @@ def _keep(measured: dict[Key, Measured], key: Key, new: Measured) -> None:
         measured[key] = new
 
 
-def _unanswered(probe: Probe, answer: Measured | None, attempt: int) -> bool:
+def _unanswered(probe: Probe, answer: Measured | None) -> bool:
     """Whether the probe must be tried (again): without an answer, or where it should have broken and held."""
-    if answer is None or answer.held is None:
-        return True
-    return attempt > 0 and answer.held and not probe.holds
+    return answer is None or answer.held is None or (answer.held and not probe.holds)
 
 
 def _trials(probes: Sequence[Probe]) -> list[tuple[str, tuple[Lane, ...]]]:

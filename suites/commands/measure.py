@@ -47,9 +47,10 @@ def _measured(cycles: Cycles, name: str, backend: str, count: int) -> str:
     for seed in range(1, count + 1):
         cycle = cycles.run_fault(name, seed, lanes_on(backend, name))
         broke |= bool(cycle.wrong)
-        if cycle.faults:
-            applied.append(max(fault.applied - fault.begun for fault in cycle.faults) / 1e9)
-            healed.append(max(fault.healed - fault.healing for fault in cycle.faults) / 1e9)
+        faults = [fault for lane in cycle.record.lanes for fault in lane.history.faults] if cycle.record else []
+        if faults:
+            applied.append(max(fault.applied - fault.begun for fault in faults) / 1e9)
+            healed.append(max(fault.healed - fault.healing for fault in faults) / 1e9)
     if not applied:
         return FAILED if broke else NOBODY
     cell = f"{statistics.median(applied):.2f} / {statistics.median(healed):.2f}"
