@@ -23,7 +23,7 @@ from infra.access import OPEN, Access
 from suites.lock import Declarations, Grant, Refused, new_owner, now
 from suites.locks.lease_claims import CLAIMS, CLOCKS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.polling import polled
-from suites.locks.postgres_session import POLL, PostgresSession, Rows
+from suites.locks.postgres_session import PostgresSession, Rows
 from suites.locks.redis_single import BOUNDS, BY_LOSS, BY_THE_CLOCK
 
 DRIFT: Final = 0.01
@@ -104,7 +104,7 @@ class LeaseLock(Declarations):
             trusted = int((self._ttl * (1 - self.drift) - self.grain) * 1e9)
             return Grant(name, owner, int(rows[0][0]), sent, int(self._ttl * 1e9), sent + trusted) if rows else None
 
-        return polled(attempt, timeout, POLL)
+        return polled(attempt, timeout)
 
     def renew(self, grant: Grant) -> None:
         if not self._ask(_RENEW, grant.name, grant.owner, f"{self._ttl}s"):

@@ -28,8 +28,6 @@ LOGIN: Final = 2.0
 """Seconds; bounds a connect. The server starts a process for it, and both sides hash the password 4,096 times."""
 REQUEST: Final = 0.5
 """Seconds; bounds an answer. A call returns within its timeout plus `LOGIN` and four times this."""
-POLL: Final = (0.02, 0.08)
-"""Seconds between two looks at a lock that is held, at random, where the server has no queue for it."""
 
 SETTINGS: Final[Mapping[str, object]] = {
     "tcp_keepalives_idle": 1,

@@ -15,7 +15,7 @@ from suites.locks.lease_claims import as_semaphore
 from suites.locks.polling import polled
 from suites.locks.postgres_advisory import SessionLock
 from suites.locks.postgres_claims import CLAIMS, HAZARDS_OF_SESSIONS
-from suites.locks.postgres_session import POLL, PostgresSession, advisory_key
+from suites.locks.postgres_session import PostgresSession, advisory_key
 
 _TABLE: Final = "permits (name text, number int, PRIMARY KEY (name, number))"
 _FILL: Final = "INSERT INTO fencepost.permits SELECT $1, generate_series(1, $2::int) ON CONFLICT DO NOTHING"
@@ -117,7 +117,7 @@ class SemaphoreLock(SessionLock):
             self._session.ask(session, "ROLLBACK")
             return None
 
-        return polled(attempt, timeout, POLL)
+        return polled(attempt, timeout)
 
     def _fill(self, name: str, session: int) -> None:
         if (session, name) in self._filled:

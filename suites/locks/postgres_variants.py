@@ -10,7 +10,7 @@ from suites.locks.lease_claims import besides, without
 from suites.locks.polling import polled
 from suites.locks.postgres_advisory import AdvisoryLock
 from suites.locks.postgres_claims import BOUNDS, CLAIMS, ENDED, EXCLUSION, KEPT, MIN_TTL, TERMINATED, WITHOUT_LISTS
-from suites.locks.postgres_session import POLL, REQUEST, advisory_key
+from suites.locks.postgres_session import REQUEST, advisory_key
 
 _UNASKED: Final = ("crash-release", "hand-over")
 
@@ -49,7 +49,7 @@ class BouncerLock(AdvisoryLock):
             ((got,),) = self._session.ask(session, "SELECT pg_try_advisory_lock($1)", advisory_key(name))
             return self._granted(name, sent, session) if got == "t" else None
 
-        return polled(attempt, timeout, POLL)
+        return polled(attempt, timeout)
 
 
 class HashtextLock(AdvisoryLock):

@@ -19,7 +19,7 @@ from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.lease_claims import HAZARDS, SOUND, TOKEN_HAZARDS
 from suites.locks.polling import pause_until
 from suites.locks.redis_node import NOW
-from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, POLL, RedisLock
+from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
 
 PATIENCE: Final = 0.5
 """Seconds after which a waiter that has not asked again loses its place. Redisson gives it five."""
@@ -98,7 +98,7 @@ return joined and {_QUEUED} or {_WAITING}"""
                 queued = now()
             if timeout == 0:
                 raise Refused(Reason.HELD if answer == _HELD else Reason.DENIED)
-            if not pause_until(deadline, POLL):
+            if not pause_until(deadline):
                 self._leave(name, owner)
                 return None
 

@@ -25,8 +25,6 @@ from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, RedisNode, val
 
 REQUEST: Final = 0.3
 """Seconds; bounds a connect and an answer. A call returns within its timeout plus twice this."""
-POLL: Final = (0.02, 0.08)
-"""Seconds between two looks at a lock that is held, at random."""
 BOUNDS: Final = {"recovery": 3.0, "crash-release": 0.5, "honest-belief": 0.0, "fail-fast": 1.5, "hand-over": 1.0}
 
 NODE: Final = ("redis1",)
@@ -155,7 +153,7 @@ return 0"""
             answer = self._call(script, name, owner)
             return self._granted(name, owner, answer, sent) if answer else None
 
-        return polled(attempt, timeout, POLL)
+        return polled(attempt, timeout)
 
     def _granted(self, name: str, owner: int, answer: int, sent: int) -> Grant:
         """sent: ns; just before the answered request was sent."""

@@ -20,7 +20,7 @@ from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.lease_claims import HAZARDS, LOSSES, besides
 from suites.locks.polling import polled
 from suites.locks.redis_node import RedisNode
-from suites.locks.redis_single import BY_THE_CLOCK, NODE, POLL, RedisLock
+from suites.locks.redis_single import BY_THE_CLOCK, NODE, RedisLock
 
 CONFIRM: Final = 0.15
 """Seconds that the replica has to confirm; an acquire may take longer by this time."""
@@ -99,7 +99,7 @@ class RedisWait(RedisLock):
                 self._give_back(grant)
             return grant
 
-        return polled(attempt, timeout, POLL)
+        return polled(attempt, timeout)
 
     def _give_back(self, grant: Grant) -> None:
         """Raises Refused, or Indeterminate where the lock may be left behind."""

@@ -14,8 +14,9 @@ from typing import ClassVar, Final, Self
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import Grant, Refused, new_owner, now
+from suites.locks.polling import POLL
 from suites.locks.redis_node import RedisNode, validity
-from suites.locks.redis_single import POLL, RedisLock
+from suites.locks.redis_single import RedisLock
 
 _GET: Final = "if redis.call('GET', KEYS[1]) then return 1 end return 0"
 _MINE: Final = "return redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0"

@@ -21,7 +21,6 @@ from checkers.row_format import Reason
 from suites.lock import NEVER, Grant, Refused, new_owner, now
 from suites.locks.antipatterns.tutorial import CRASHED, EXCLUSION, UNFENCED
 from suites.locks.polling import polled
-from suites.locks.redis_single import POLL
 from suites.locks.without.no_lock import Endless
 
 FOLDER: Final = Path(tempfile.gettempdir()) / f"fencepost-lockfiles-{os.getuid()}"
@@ -55,7 +54,7 @@ class LockFile(Endless):
                 return None
             return Grant(name, new_owner(), None, sent, self._ttl, NEVER)
 
-        return polled(attempt, timeout, POLL)
+        return polled(attempt, timeout)
 
     def release(self, grant: Grant) -> None:
         try:

@@ -17,7 +17,7 @@ from suites.locks.antipatterns.tutorial import ASKED, CRASHED, EXCLUSION, HAZARD
 from suites.locks.lease_claims import LOSSES
 from suites.locks.polling import polled
 from suites.locks.postgres_claims import MIN_TTL
-from suites.locks.postgres_session import POLL, PostgresSession
+from suites.locks.postgres_session import PostgresSession
 from suites.locks.without.no_lock import Endless
 
 _TABLE: Final = "rows_without_expiry (name text PRIMARY KEY, owner bigint NOT NULL)"
@@ -58,7 +58,7 @@ class RowWithoutExpiry(Endless):
             sent = now()
             return Grant(name, owner, None, sent, self._ttl, NEVER) if self._asked(_TAKE, name, owner) else None
 
-        return polled(attempt, timeout, POLL)
+        return polled(attempt, timeout)
 
     def release(self, grant: Grant) -> None:
         if not self._asked(_FREE, grant.name, grant.owner):
