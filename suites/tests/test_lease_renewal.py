@@ -225,7 +225,7 @@ class TestSession:
         client = in_session.client
         for session, opened in [(71, 1)] * 3 + [(0, 1)] + [(73, 12345)] * 3:
             client.session, client.opened = session, opened
-            in_session.renewal.note_session(in_session.main, TTL)
+            in_session.renewal.note_session(in_session.main)
         rows = in_session.rows(F.SESSION_OPEN)
         assert (rows["session"].tolist(), rows["inv"].tolist()[1]) == ([71, 73], 12345)
         assert rows["ttl"].tolist() == [round(TTL * 1e9)] * 2

@@ -110,6 +110,7 @@ class LeaseRenewal:
         self._recorder = recorder
         self._gates = gates
         self._wall_clock = WallClock(recorder.page)
+        self._ttl = spec.ttl
         self._interval = spec.ttl / 3
         self._process = Process(spec.first_process + spec.count, spec.step)
         self._stopping = threading.Event()
@@ -169,13 +170,13 @@ class LeaseRenewal:
                 self._recorder.lost(process.number, holding.key, holding.owner, holding.grant.token, due, sure)
                 holding.noticed = time.monotonic()
 
-    def note_session(self, process: Process, ttl: float) -> None:
+    def note_session(self, process: Process) -> None:
         """Record the creation of the client's session, once it is there."""
         client = self._session_of
         if client is not None and client.session not in (0, self._session):
             self._session = client.session
             row = self._recorder.invoke(F.SESSION_OPEN, process.number, session=client.session, since=client.opened)
-            self._recorder.opened(row, client.session, round(ttl * 1e9))
+            self._recorder.opened(row, client.session, round(self._ttl * 1e9))
 
     def _carry(self, loop: Callable[[], None]) -> None:
         try:

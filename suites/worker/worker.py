@@ -131,7 +131,7 @@ class Worker:
     def run(self) -> None:
         """Run rounds from the harness's signal to start until it tells the worker to finish."""
         page = self.recorder.page
-        self.renewal.note_session(self.process, self.spec.ttl)
+        self.renewal.note_session(self.process)
         self.renewal.start()
         page[row_format.STATE] = State.READY
         while page[row_format.RUN] == Run.WAIT:
@@ -198,7 +198,7 @@ class Worker:
         finally:
             self.recorder.asks(0)
             self.renewal.awaited = row_format.NONE
-            self.renewal.note_session(self.process, self.spec.ttl)
+            self.renewal.note_session(self.process)
         self._pause = _AGAIN
         verb = "acquire_shared" if self._sharer and flags & SHARED else "acquire"
         grant = checked(answer, self.spec.keys[key], f"{type(self.client).__name__}.{verb}")
