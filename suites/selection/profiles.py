@@ -28,7 +28,6 @@ class Profile:
     lanes     patterns of `workload/store` → patterns of the faults under which such a lane is tried, whatever is said
               above; () leaves it out. Not for positive controls, nor for lanes of a workload that the user names.
     storms    how many random plans of several faults at once are tried besides; their seeds follow that of the run.
-    deadline  seconds after which a trial goes on no longer.
     """
 
     name: str
@@ -39,7 +38,6 @@ class Profile:
     whole: tuple[str, ...] | None
     lanes: Mapping[str, tuple[str, ...]]
     storms: int
-    deadline: float
 
     def special(self, where: str) -> tuple[str, ...] | None:
         return next((faults for pattern, faults in self.lanes.items() if matches(where, (pattern,))), None)
@@ -100,8 +98,8 @@ _NIGHTLY: Final = dict.fromkeys(RARE, _OFTEN) | _PAIRS
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("smoke", SMOKE, (), (), PLAINEST, whole=(), lanes=_LONG, storms=0, deadline=60),
-        Profile("default", DEFAULT, _OWN, _LOADED, None, whole=STALE, lanes=_FEW, storms=0, deadline=60),
-        Profile("nightly", None, (), (), None, whole=None, lanes=_NIGHTLY, storms=20, deadline=60),
+        Profile("smoke", SMOKE, (), (), PLAINEST, whole=(), lanes=_LONG, storms=0),
+        Profile("default", DEFAULT, _OWN, _LOADED, None, whole=STALE, lanes=_FEW, storms=0),
+        Profile("nightly", None, (), (), None, whole=None, lanes=_NIGHTLY, storms=20),
     )
 }

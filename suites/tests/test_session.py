@@ -237,11 +237,11 @@ class TestPositiveControls:
         retry = {key_of(silent): Verdict.WEAKNESS_SHOWN, key_of(other): Verdict.VIOLATED}
         world.script = lambda trial: retry if trial.attempt > 1 else {key_of(silent): Verdict.WEAKNESS_NOT_SHOWN}
         answer = world.session(fences).answer(other)
-        assert (answer.judgement.word, answer.attempt, answer.attempts) == (Verdict.VIOLATED, 2, 2)
+        assert (answer.judgement.word, answer.attempts) == (Verdict.VIOLATED, 2)
 
 
 def told(*words: Verdict) -> list[CaseAnswer]:
-    return [CaseAnswer(Judgement("p", word, ""), Path(f"{n}"), n, n) for n, word in enumerate(words, 1)]
+    return [CaseAnswer(Judgement("p", word, ""), Path(f"{n}"), n) for n, word in enumerate(words, 1)]
 
 
 def test_only_a_shown_control_hides_a_heavier_verdict_in_the_session_and_the_report() -> None:
@@ -258,7 +258,7 @@ def test_only_a_shown_control_hides_a_heavier_verdict_in_the_session_and_the_rep
 @pytest.mark.parametrize("word", Verdict)
 def test_the_failing_four_fail(word: Verdict) -> None:
     violation = Violation("overlap", 0, (), (), ("who was inside",))
-    answer = CaseAnswer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1, 1)
+    answer = CaseAnswer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1)
     if word in (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN, Verdict.UNKNOWN, Verdict.NOT_STRESSED):
         with pytest.raises(pytest.fail.Exception) as caught:
             answer.must_hold()
@@ -270,11 +270,11 @@ def test_the_failing_four_fail(word: Verdict) -> None:
 
 def test_the_story_is_that_of_the_page_and_has_no_unprintable_characters() -> None:
     judgement = Judgement("p", Verdict.VIOLATED, "", None, Violation("overlap", 0, (), (), tuple("abcdefgh")))
-    assert CaseAnswer(judgement, Path("page.html"), 1, 1).story == tuple("abcdefgh")
-    assert CaseAnswer(judgement, Path("page.html"), 1, 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
+    assert CaseAnswer(judgement, Path("page.html"), 1).story == tuple("abcdefgh")
+    assert CaseAnswer(judgement, Path("page.html"), 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
     violation = Violation("overlap", 0, (), (), ("\x1b[2Jwho\ud800",))
     with pytest.raises(pytest.fail.Exception) as caught:
-        CaseAnswer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1, 1).must_hold()
+        CaseAnswer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1).must_hold()
     assert all(line.isprintable() for line in str(caught.value).splitlines())
     assert "\\x1b[2Jwho\\ud800" in str(caught.value)
 

@@ -68,7 +68,7 @@ def answer(request):
     config.journal.tell(Event("done", {**facts, "seconds": 4.0, "words": {word: 1}, "again": 0}))
     violation = Violation("overlap", 0, (), (), (f"first {EVIL}", "second"))
     page = config.run.path / "trials" / "redis-none-1" / "index.html"
-    given = CaseAnswer(Judgement("recovery", Verdict(word), EVIL, None, violation), page, 1, 1, 7, "7.2")
+    given = CaseAnswer(Judgement("recovery", Verdict(word), EVIL, None, violation), page, 1, 7, "7.2")
     request.node.user_properties += verdict_of(given, config.run.path)
     return given
 """

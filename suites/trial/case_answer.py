@@ -20,7 +20,7 @@ OUR_FAILURE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswer:
-    """The answer to a case: the judgement that counts, the page of its trial, and which of how many trials that was.
+    """The answer to a case: the judgement that counts, the page of its trial, and how many trials there were.
 
     seed, version  the seed of that trial, and the version of its servers.
     page_story     the story of the judgement, as on the page.
@@ -28,7 +28,6 @@ class CaseAnswer:
 
     judgement: Judgement
     page: Path
-    attempt: int
     attempts: int
     seed: int = 0
     version: str = ""

@@ -27,7 +27,7 @@ from suites.trial import target_cleanup
 from suites.trial.broken_trial import TrialFailed, blameless, broken_record, reason
 from suites.trial.case_answer import Answers, CaseAnswer, broken_unpromised, counting, shown_of_a_version, unpromised
 from suites.trial.run_trial import run_trial
-from suites.trial.timeouts import STORM_DEADLINE
+from suites.trial.timeouts import DEADLINE, STORM_DEADLINE
 from suites.worker import recorder
 from suites.worker.pool import ForkServer
 
@@ -240,7 +240,7 @@ class TrialSession:
             by_property = stories(lane)
             for judgement in lane.judgements:
                 story = by_property.get(judgement.property, ())
-                answer = CaseAnswer(judgement, page, trial.attempt, trial.attempt, trial.seed, version, story)
+                answer = CaseAnswer(judgement, page, trial.attempt, trial.seed, version, story)
                 answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
         settled = {key: counting(given).judgement for key, given in answers.items()}
         silent = {lane for (lane, _), judgement in settled.items() if judgement.word is Verdict.WEAKNESS_NOT_SHOWN}
@@ -261,7 +261,7 @@ class TrialSession:
         mine = self._environments[trial.stage]
         environment = mine.ready(trial.backend)
         folder = Path(self._recordings.name)
-        deadline = self._selection.profile.deadline if storm_seed(trial.column) is None else STORM_DEADLINE
+        deadline = DEADLINE if storm_seed(trial.column) is None else STORM_DEADLINE
         try:
             record = run_trial(trial, environment, mine.server(trial.backend), folder, deadline, self._tell)
         except Exception as error:

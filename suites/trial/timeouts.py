@@ -14,8 +14,10 @@ EXERCISED_WITHIN: Final = 20.0
 """The further time to exercise what cannot be exercised after the first fault: an overloaded machine needs some."""
 LINGER: Final = 3.0
 """A trial waits so long after its first cycle (or a third of it, if longer) for what was not exercised yet."""
+DEADLINE: Final = 60.0
+"""After this time a trial begins no further cycle."""
 STORM_DEADLINE: Final = 15.0
-"""After this time a trial of random faults begins no further cycle, since one fault may mask another for good."""
+"""The same for a trial of random faults, of which one may mask another for good."""
 STORE_TIMEOUT: Final = 0.5
 """A worker waits so long for an answer of the store."""
 _BEYOND_HOLD: Final = 1.0
