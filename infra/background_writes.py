@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from infra.backends.answers import NO_ANSWER
-from infra.backends.backend import Address, Backend
+from infra.backends.backend import Backend, Server
 
 CONNECTIONS: Final = 8
 """So many connections write at the same time, each of them one key after another."""
@@ -34,9 +34,9 @@ class BackgroundWrites:
            gone already when it is to be removed: that key was lost.
     """
 
-    def __init__(self, kind: Backend, addresses: Sequence[Address]) -> None:
-        """addresses: those of all members. Writes nothing yet."""
-        self._kind, self._addresses = kind, addresses
+    def __init__(self, kind: Backend, members: Sequence[Server]) -> None:
+        """Writes nothing yet."""
+        self._kind, self._members = kind, members
         self._prefix = f"{time.time_ns():x}"
         self.known: dict[str, bool | None] = {}
         self._serial = itertools.count()
@@ -60,11 +60,11 @@ class BackgroundWrites:
         """Remove all keys that are there. Raises one of NO_ANSWER."""
         if not self.known:
             return
-        address = self._addresses[0]
-        names = sorted(self._kind.written(address))
+        first = self._members[0]
+        names = sorted(self._kind.written(first))
 
         def remove(mine: Sequence[str]) -> None:
-            with self._kind.writing(address, ANSWERED_WITHIN) as write:
+            with self._kind.writing(first, ANSWERED_WITHIN) as write:
                 for name in mine:
                     write("remove", name)
 
@@ -76,10 +76,10 @@ class BackgroundWrites:
         """Write over one connection, which goes to the next member when it fails. every: seconds between two writes."""
         mine: deque[str] = deque()
         due = time.monotonic()
-        for address in itertools.islice(itertools.cycle(self._addresses), number, None):
+        for member in itertools.islice(itertools.cycle(self._members), number, None):
             if over.is_set():
                 return
-            with contextlib.suppress(*NO_ANSWER), self._kind.writing(address, ANSWERED_WITHIN) as write:
+            with contextlib.suppress(*NO_ANSWER), self._kind.writing(member, ANSWERED_WITHIN) as write:
                 while not over.wait(max(due - time.monotonic(), 0.0)):
                     due = max(due + every, time.monotonic())
                     if remove := len(mine) >= KEPT:

@@ -170,9 +170,9 @@ def _print_addresses(environment: OwnEnvironment) -> None:
     print(f"  {'node':<14} {'version':<12} {'past the links':<22} {through_groups}")
     for cluster in environment.clusters.values():
         for node in cluster.everybody:
-            past = "{}:{}".format(*node.address)
-            ways = [environment.endpoints_of(node.name, group) for group in topology.groups_of(node.name)]
-            print(f"  {node.name:<14} {node.version():<12} {past:<22} " + " ".join(f"{way:<21}" for way in ways))
+            groups = topology.groups_of(node.name)
+            ways = " ".join(f"{environment.endpoints_of(node.name, group):<21}" for group in groups)
+            print(f"  {node.name:<14} {node.version():<12} {node.endpoint:<22} {ways}")
     for backend in environment.clusters:
         if note := BACKENDS[backend].login_note:
             print(f"  {backend:<14} {note.format(password=environment.password)}")

@@ -24,8 +24,8 @@ from docker import DockerClient
 from infra import lifetime
 from infra.access import OPEN, Access
 from infra.backends import STORE as STORE_KIND
-from infra.backends.answers import Health, Probe
-from infra.backends.backend import Backend
+from infra.backends.answers import Health
+from infra.backends.backend import Backend, Server
 from infra.cluster import container, node_repair
 from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.cluster.virtual_address import Failover
@@ -61,7 +61,7 @@ class Environment(ABC):
         self._changing = threading.Lock()
         self._clusters: dict[str, Cluster] = {}
         self._reach = Reach(settings.slot, compose.published_ports(client, settings))
-        self._api = Api(*self._reach.listens(API_PORT))
+        self._api = Api(self._reach.listens(API_PORT))
         self.links: Final = Links(self._api)
 
     # --- from nothing to ready, and back ---
@@ -164,12 +164,12 @@ class Environment(ABC):
 
     def store_dsn(self, group: int | None) -> str:
         """The DSN of the store for a client group; for None, by a way that no fault touches."""
-        host, port = self._reach.past(STORE) if group is None else self._reach.through(STORE, group)
-        return f"postgresql://{STORE_KIND.user}:{self.password}@{host}:{port}/fencepost"
+        endpoint = self._reach.past(STORE) if group is None else self._reach.through(STORE, group)
+        return f"postgresql://{STORE_KIND.user}:{self.password}@{endpoint}/fencepost"
 
     def store_health(self) -> Health | None:
         """The health of the store. No fault touches the store's server, so its clock is the engine's own."""
-        return self._probe(STORE)(*self._reach.past(STORE))
+        return self._probe(STORE, self._reach.past(STORE))
 
     def made_from(self) -> dict[str, dict[str, Any]]:
         """As `ServerProcess.made_from`, for Toxiproxy and the store, which every environment has. Raises Failed."""
@@ -218,20 +218,24 @@ class Environment(ABC):
 
     def _await_paths(self, *members: str) -> None:
         """Wait until every node answers past the proxies and through those of every client group."""
-        ways = {
-            f"{node} through {topology.client(group)}": (self._probe(node), *self._reach.through(node, group))
+        ways = [
+            (node, self._reach.through(node, group), f"{node} through {topology.client(group)}")
             for node in members
             for group in topology.groups_of(node)
-        }
-        ways |= {node: (self._probe(node), *self._reach.past(node)) for node in members}
+        ]
+        ways += [(node, self._reach.past(node), node) for node in members]
+
+        def answers(way: tuple[str, str, str]) -> None:
+            node, endpoint, words = way
+            _await(words, lambda: self._probe(node, endpoint) is not None)
 
         with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(lambda way: _await(way, lambda: ways[way][0](*ways[way][1:]) is not None), ways))
+            list(pool.map(answers, ways))
 
-    def _probe(self, node: str) -> Probe:
+    def _probe(self, node: str, endpoint: str) -> Health | None:
+        """The health of a node of ours, asked at `host:port`."""
         kind = topology.kind_of(node)
-        ask, access = kind.probe_of(node), self._login(kind)
-        return lambda host, port: ask(host, port, access)
+        return kind.probe(Server(node, endpoint, self._login(kind)))
 
     def _login(self, kind: Backend) -> Access:
         return Access(user=kind.user, password=self.password) if kind.user else OPEN

@@ -7,7 +7,6 @@ environment.links.cut("c1", "redis1", Cut.DROP)
 environment.close()
 """
 
-import itertools
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -97,10 +96,10 @@ class OwnEnvironment(Environment):
     def endpoints_of(self, node: str, group: int) -> str:
         if group not in topology.groups_of(node):
             raise KeyError(node)
-        return "{}:{}".format(*self._reach.through(node, group))
+        return self._reach.through(node, group)
 
     def direct(self, backend: str) -> tuple[str, ...]:
-        return tuple("{}:{}".format(*self._reach.past(node)) for node in self.members(backend))
+        return tuple(map(self._reach.past, self.members(backend)))
 
     def access(self, backend: str) -> Access:
         return self._login(BACKENDS[backend])
@@ -163,7 +162,9 @@ class OwnEnvironment(Environment):
         return lines
 
     def _cluster(self, backend: str, *, untouched: bool) -> Cluster:
-        def node(index: int, name: str) -> Node:
+        kind = BACKENDS[backend]
+
+        def node(name: str) -> Node:
             process = Container(
                 self._client,
                 name,
@@ -172,14 +173,11 @@ class OwnEnvironment(Environment):
                 lambda: self._empty(name),
                 lambda: self.disks.free(name),
             )
-            where, ask = self._reach.past(name), self._probe(name)
-            access = self.access(backend)
-            return Node(self.links, backend, name, index, where, ask, process, access=access, untouched=untouched)
+            access = self._login(kind)
+            return Node(name, self._reach.past(name), access, kind, process, self.links, untouched=untouched)
 
-        nodes = list(map(node, itertools.count(), topology.nodes_of(backend)))
-        members = len(self.members(backend))
-        cluster = Cluster(nodes[:members], nodes[members:])
-        if roles := BACKENDS[backend].replication:
+        cluster = Cluster(list(map(node, kind.members)), list(map(node, topology.AUXILIARIES[backend])))
+        if roles := kind.replication:
             pair = cluster.nodes[0], cluster.auxiliaries[0]
             self._failover = Failover(self.links, self._api, roles, *pair, self._settings.slot)
         return cluster
@@ -194,7 +192,8 @@ class OwnEnvironment(Environment):
         """Remove the data of a node that is down. See Trait.MEMBERSHIP: a new member starts on the empty disk."""
         backend = topology.kind_of(node)
         if backend.has(Trait.MEMBERSHIP):
-            backend.replace_member([self._reach.past(other) for other in backend.members if other != node], node)
+            others = [other for other in self.cluster(backend.name).nodes if other.name != node]
+            backend.replace_member(others, node)
             with self._changing:
                 self._settings = replace(self._settings, existing=self._settings.existing | {node})
                 compose.replace(self._settings, node, start=False)

@@ -45,9 +45,6 @@ class Health:
     refuses: bool = field(default=False, compare=False)
 
 
-Probe = Callable[[str, int], Health | None]
-"""(host, port) -> the health of the node there."""
-
 Outcome = Literal["kept", "refused", "silent"]
 """The outcome of a write. refused: an error, or no connection. silent: no answer in time, so it may still be kept."""
 

@@ -20,8 +20,14 @@ from infra.access import OPEN, Access
 from infra.backends.answers import NO_ANSWER, Health, Held, Write, Written
 from infra.backends.messages import InTurns, Messages
 
-Address = tuple[str, int]
-"""Host and port."""
+
+@dataclass(eq=False)
+class Server:
+    """A server that can be asked: its name as a node, `host:port`, and how it lets us in."""
+
+    name: str
+    endpoint: str
+    access: Access = OPEN
 
 
 class Trait(Enum):
@@ -102,16 +108,6 @@ class Migration:
     done: str
 
 
-class Server(Protocol):
-    """A node that can be asked: its name for people, and its address past the proxies."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def address(self) -> Address: ...
-
-
 class Replication(Protocol):
     """The roles of a primary and its replica. Every verb raises Failed when a server does not do it."""
 
@@ -130,8 +126,8 @@ class Replication(Protocol):
     def lead(self, server: Server) -> None:
         """Make the server a primary."""
 
-    def follow(self, server: Server, primary: Address) -> None:
-        """Make the server a replica of a primary."""
+    def follow(self, server: Server, primary: str) -> None:
+        """Make the server a replica of a primary, given by the `host:port` at which the server reaches it."""
 
     def remember(self, server: Server) -> None:
         """Have the server store its role with its data, so that it survives a kill and a start."""
@@ -142,8 +138,8 @@ class Replication(Protocol):
     def marked(self, server: Server) -> str | None:
         """What the key of `mark` holds."""
 
-    def look(self, address: Address, patience: float) -> tuple[bool, str | None] | None:
-        """Whether the server there is a primary, and its mark; None when nobody answers within so many seconds."""
+    def look(self, endpoint: str, patience: float) -> tuple[bool, str | None] | None:
+        """Whether the server at `host:port` is a primary, and its mark; None without an answer in so many seconds."""
 
 
 class Backend(ABC):
@@ -223,16 +219,11 @@ class Backend(ABC):
     # --- what its nodes say ---
 
     @abstractmethod
-    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        """The health of a member, asked by the plainest means; None if the member is not up, or paused, or not serving.
+    def probe(self, server: Server) -> Health | None:
+        """The health of a node, asked by the plainest means; None if the node is not up, or paused, or not serving.
 
         Asks one question that every version answers; without a client library if possible, and without retries.
         """
-
-    def probe_of(self, node: str) -> Callable[[str, int, Access], Health | None]:
-        """The probe of a node, an auxiliary too."""
-        del node
-        return self.probe
 
     def leader(self, healths: Sequence[Health | None]) -> int | None:
         """Index of the leader by what the members say; None when there is no leader that a majority can have.
@@ -252,14 +243,14 @@ class Backend(ABC):
 
     # --- what is asked of its nodes ---
 
-    def write(self, address: Address, access: Access = OPEN, size: int = 1, patience: float = 1.0) -> Written:
+    def write(self, server: Server, size: int = 1, patience: float = 1.0) -> Written:
         """Make one write that the server keeps before it acknowledges it. It shows if a disk is slow, stalled or full.
 
         The write has about `size` bytes and leaves nothing behind. `patience`: seconds at most for each answer.
         """
         started = time.monotonic()
         try:
-            self.keep(address, access, size, patience)
+            self.keep(server, size, patience)
         except TimeoutError as error:
             return Written("silent", time.monotonic() - started, str(error))
         except NO_ANSWER as error:
@@ -267,18 +258,18 @@ class Backend(ABC):
         return Written("kept", time.monotonic() - started)
 
     @abstractmethod
-    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+    def keep(self, server: Server, size: int, patience: float) -> None:
         """What `write` does. Raises TimeoutError where no answer came in time, else one of NO_ANSWER."""
 
-    def writing(self, address: Address, patience: float) -> AbstractContextManager[Write]:
+    def writing(self, server: Server, patience: float) -> AbstractContextManager[Write]:
         """A connection to one of `copies` for writes beside the locks. See `WRITES`; raises one of NO_ANSWER."""
         raise NotImplementedError
 
-    def written(self, address: Address) -> frozenset[str]:
+    def written(self, server: Server) -> frozenset[str]:
         """The names of `WRITES` on one of `copies`, with all writes acknowledged before. Raises one of NO_ANSWER."""
         raise NotImplementedError
 
-    def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
+    def held(self, server: Server, wanted: Callable[[str], bool], since: int = 0) -> Held:
         """What one of `copies` holds under the wanted names, once it has all writes acknowledged before and the change
         with the number `since`. `Held.whole` covers the changes up to `since`. Raises one of NO_ANSWER.
         """
@@ -288,44 +279,44 @@ class Backend(ABC):
         """Ask the leader to make another member the leader. Returns whether it says it did. See Trait.HANDS_OVER."""
         raise NotImplementedError
 
-    def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
+    def end_sessions(self, server: Server, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
         """End all sessions of clients but our own. Returns the processes that had them (Trait.SESSION_PROCESSES).
         wait: waits for a condition, and returns whether it came true. Raises Failed, or ServerRefused.
         """
         raise NotImplementedError
 
-    def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
+    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
         """Have a server answer every write with an error, or no longer. See Trait.REFUSES_WRITES. Raises Failed."""
         raise NotImplementedError
 
-    def maintain(self, server: Server, access: Access) -> str:
+    def maintain(self, server: Server) -> str:
         """Have a server compact, rewrite or vacuum what it keeps (Trait.MAINTAINED). Returns what the server has done,
         for people. Raises Failed, or one of NO_ANSWER.
         """
         raise NotImplementedError
 
-    def agreed_version(self, address: Address) -> str:
+    def agreed_version(self, server: Server) -> str:
         """The version all members are up to ("3.5.0"), as one tells it, or "". None older may join. COMMON_VERSION."""
         raise NotImplementedError
 
     # --- members that lost their data: Trait.MEMBERSHIP ---
 
-    def replace_member(self, others: Sequence[Address], member: str) -> None:
-        """Put a new member, which has yet to be started, in the place of `member`. others: addresses of the others.
+    def replace_member(self, others: Sequence[Server], member: str) -> None:
+        """Put a new member, which has yet to be started, in the place of `member`.
 
         Raises Failed when they do not do it: without a majority they cannot.
         """
         raise NotImplementedError
 
-    def lost_place(self, others: Sequence[Address], member: str) -> bool:
+    def lost_place(self, others: Sequence[Server], member: str) -> bool:
         """Whether the other members agree that a member was removed, and that no new one has started in its place."""
         raise NotImplementedError
 
     # --- clusters of others ---
 
     @abstractmethod
-    def refusal(self, endpoint: str, access: Access) -> str:
-        """Why the node at `host:port`, which its probe found not serving, does not let us in. Raises OSError."""
+    def refusal(self, server: Server) -> str:
+        """Why the node, which its probe found not serving, does not let us in. Raises OSError."""
 
     def unusable(self, health: Health) -> str:
         """Why clients cannot be sent to a node that serves; "" if they can."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from infra.access import TLS, Access
 from infra.backends.answers import Health, ServerRefused
+from infra.backends.backend import Server
 
 PATIENCE: Final = 1.0
 """Seconds for the answer to a probe; a node that serves answers within milliseconds."""
@@ -17,14 +18,14 @@ EXPLAINS_WITHIN: Final = 3.0
 """Seconds for a node to say why it does not let us in."""
 
 
-def converse(endpoint: str, question: bytes, access: Access, *, explain: bool = False) -> str:
+def converse(server: Server, question: bytes, *, explain: bool = False) -> str:
     """Ask, and return everything that the other side sends until it closes or falls silent.
 
     explain: wait for up to `EXPLAINS_WITHIN` seconds instead of `PATIENCE`; raise OSError unless it closed in order.
     """
     reply = b""
     try:
-        with access.connect(endpoint, EXPLAINS_WITHIN if explain else PATIENCE) as connection:
+        with server.access.connect(server.endpoint, EXPLAINS_WITHIN if explain else PATIENCE) as connection:
             connection.sendall(question)
             while chunk := connection.recv(65536):
                 reply += chunk

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from infra.access import OPEN, TLS, Access
+from infra.access import TLS
 from infra.backends.answers import NO_ANSWER, WRITES, Health, Held, ServerRefused, Write
-from infra.backends.backend import Address, Backend, Package, Server, Trait
+from infra.backends.backend import Backend, Package, Server, Trait
 from infra.backends.conversation import PATIENCE, converse, digest, unexpected
 from infra.backends.messages import EtcdMessages
 from infra.errors import Failed
@@ -85,10 +85,10 @@ class Etcd(Backend):
     fatal = rb'"level":"(?:fatal|panic)".*?"msg":"([^"]*)"|.*(?:panic: | [CFE] \| )(.*)'
     question = b"GET /version HTTP/1.0\r\n\r\n"
 
-    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+    def probe(self, server: Server) -> Health | None:
         """None also when the member knows no leader."""
         try:
-            status = _ask((host, port), "/v3/maintenance/status", {}, PATIENCE, access)
+            status = _ask(server, "/v3/maintenance/status", {}, PATIENCE)
         except NO_ANSWER:
             return None
         leader = status.get("leader", "0")
@@ -118,17 +118,17 @@ class Etcd(Backend):
     def long_question(self, size: int) -> bytes:
         return b"GET /version HTTP/1.0\r\nX-Padding: " + b"x" * size + b"\r\n\r\n"
 
-    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+    def keep(self, server: Server, size: int, patience: float) -> None:
         """Puts a key under a lease of 2 s, and revokes the lease."""
-        lease = _ask(address, "/v3/lease/grant", {"TTL": 2}, patience, access)["ID"]
+        lease = _ask(server, "/v3/lease/grant", {"TTL": 2}, patience)["ID"]
         value = base64.b64encode(b"x" * size).decode()
-        _ask(address, "/v3/kv/put", {"key": _KEY, "value": value, "lease": lease}, patience, access)
-        _ask(address, "/v3/lease/revoke", {"ID": lease}, patience, access)
+        _ask(server, "/v3/kv/put", {"key": _KEY, "value": value, "lease": lease}, patience)
+        _ask(server, "/v3/lease/revoke", {"ID": lease}, patience)
 
-    def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
+    def held(self, server: Server, wanted: Callable[[str], bool], since: int = 0) -> Held:
         """Makes one linearizable read, which a member answers from its own store when it has caught up."""
         everything = {"key": _FIRST, "range_end": _FIRST}
-        reply = _ask(address, "/v3/kv/range", everything, CHANGED_WITHIN)
+        reply = _ask(server, "/v3/kv/range", everything, CHANGED_WITHIN)
         entries = []
         for each in reply.get("kvs", ()):
             name = base64.b64decode(each["key"]).decode(errors="replace")
@@ -143,7 +143,7 @@ class Etcd(Backend):
             from etcd3 import etcdrpc
 
             try:  # the gateway of 3.4 has only a digest of a member's file, which depends on more than changes
-                with grpc.insecure_channel("{}:{}".format(*address)) as channel:
+                with grpc.insecure_channel(server.endpoint) as channel:
                     question = etcdrpc.HashKVRequest(revision=since)
                     hashed = etcdrpc.MaintenanceStub(channel).HashKV(question, timeout=CHANGED_WITHIN)
             except grpc.RpcError as error:
@@ -152,9 +152,9 @@ class Etcd(Backend):
         return Held(revision, revision, entries, whole)
 
     @contextlib.contextmanager
-    def writing(self, address: Address, patience: float) -> Iterator[Write]:
+    def writing(self, server: Server, patience: float) -> Iterator[Write]:
         """Creates a key only if none of the existing keys was changed, so that servers have many keys to look at."""
-        connection = http.client.HTTPConnection(*address, timeout=patience)
+        connection = http.client.HTTPConnection(server.endpoint, timeout=patience)
         unchanged = {**_ALL_WRITES, "target": "VERSION", "result": "LESS", "version": 2}
 
         def write(verb: str, name: str) -> bool:
@@ -172,47 +172,46 @@ class Etcd(Backend):
         finally:
             connection.close()
 
-    def written(self, address: Address) -> frozenset[str]:
+    def written(self, server: Server) -> frozenset[str]:
         """Makes one linearizable read, as `held` does."""
-        reply = _ask(address, "/v3/kv/range", {**_ALL_WRITES, "keys_only": True}, CHANGED_WITHIN)
+        reply = _ask(server, "/v3/kv/range", {**_ALL_WRITES, "keys_only": True}, CHANGED_WITHIN)
         return frozenset(base64.b64decode(each["key"]).decode().removeprefix(WRITES) for each in reply.get("kvs", ()))
 
     def hand_over(self, leader: Server, successor: Health) -> bool:
         """The old leader stays a member."""
         try:
-            _ask(leader.address, "/v3/maintenance/transfer-leadership", {"targetID": successor.me}, HANDED_OVER_WITHIN)
+            _ask(leader, "/v3/maintenance/transfer-leadership", {"targetID": successor.me}, HANDED_OVER_WITHIN)
         except NO_ANSWER:
             return False
         return True
 
-    def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
+    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
         """Uses the alarm that a member raises when its database has grown to its quota. It binds all members."""
         try:
-            me = _ask(server.address, "/v3/maintenance/status", {}, PATIENCE, access)["header"]["member_id"]
+            me = _ask(server, "/v3/maintenance/status", {}, PATIENCE)["header"]["member_id"]
             alarm = {"action": "ACTIVATE" if refuse else "DEACTIVATE", "memberID": me, "alarm": _NO_SPACE}
-            _ask(server.address, "/v3/maintenance/alarm", alarm, CHANGED_WITHIN, access)
+            _ask(server, "/v3/maintenance/alarm", alarm, CHANGED_WITHIN)
         except NO_ANSWER as error:
             raise Failed(f"{server.name}: the alarm {_NO_SPACE}: {error}") from error
 
-    def maintain(self, server: Server, access: Access) -> str:
+    def maintain(self, server: Server) -> str:
         """Compacts the history of all members up to now, and rewrites the file of this member."""
-        status = _ask(server.address, "/v3/maintenance/status", {}, PATIENCE, access)
+        status = _ask(server, "/v3/maintenance/status", {}, PATIENCE)
         revision = int(status["header"]["revision"])
         with contextlib.suppress(ServerRefused):  # if another member was asked for it already
-            what = {"revision": revision, "physical": True}
-            _ask(server.address, "/v3/kv/compaction", what, MAINTAINED_WITHIN, access)
-        _ask(server.address, "/v3/maintenance/defragment", {}, MAINTAINED_WITHIN, access)
+            _ask(server, "/v3/kv/compaction", {"revision": revision, "physical": True}, MAINTAINED_WITHIN)
+        _ask(server, "/v3/maintenance/defragment", {}, MAINTAINED_WITHIN)
         try:
-            _ask(server.address, "/v3/kv/range", {"key": _KEY, "revision": 1}, CHANGED_WITHIN, access)
+            _ask(server, "/v3/kv/range", {"key": _KEY, "revision": 1}, CHANGED_WITHIN)
         except ServerRefused as error:
             if "compacted" in str(error):
                 return f"compacted up to {revision}, file of {int(status['dbSize']) // 1024} kB defragmented"
         raise Failed(f"{server.name} was told to compact its history, and keeps it")
 
-    def agreed_version(self, address: Address) -> str:
+    def agreed_version(self, server: Server) -> str:
         """The agreed version changes seconds after the last member was replaced."""
         try:
-            reply = _ask(address, "/version", None, CHANGED_WITHIN)
+            reply = _ask(server, "/version", None, CHANGED_WITHIN)
         except NO_ANSWER:
             return ""
         return str(reply.get("etcdcluster", ""))
@@ -221,66 +220,64 @@ class Etcd(Backend):
         """The URL by which the other members know this one."""
         return f"http://{member}:{self.peer_ports['peer'] + self.members.index(member) + 1}"
 
-    def replace_member(self, others: Sequence[Address], member: str) -> None:
+    def replace_member(self, others: Sequence[Server], member: str) -> None:
         """A second call replaces the member anew: nothing tells whether the added member has ever started and voted."""
         deadline, peer = time.monotonic() + REPLACED_WITHIN, self.peer_url(member)
         while True:
             trouble = []
-            for address in others:
+            for server in others:
                 try:
-                    _replace(address, peer)
+                    _replace(server, peer)
                 except (*NO_ANSWER, Failed) as error:
-                    trouble.append(f"{address[0]}: {error}")
+                    trouble.append(f"{server.endpoint.rpartition(':')[0]}: {error}")
                 else:
                     return
             if time.monotonic() > deadline:
                 raise Failed(f"the member {peer} is not replaced: {'; '.join(trouble)}")
             time.sleep(_TRY_EVERY)
 
-    def lost_place(self, others: Sequence[Address], member: str) -> bool:
+    def lost_place(self, others: Sequence[Server], member: str) -> bool:
         """True from the removal of the old member until a new one in its place has started."""
         views, peer = [], self.peer_url(member)
-        for address in others:
+        for server in others:
             with contextlib.suppress(*NO_ANSWER, Failed):
-                views.append(_change(address, "list")["members"])
+                views.append(_change(server, "list")["members"])
         started = any(peer in known["peerURLs"] and "name" in known for members in views for known in members)
         return bool(views) and not started
 
-    def refusal(self, endpoint: str, access: Access) -> str:
+    def refusal(self, server: Server) -> str:
         body = b"{}"
         question = (
             b"POST /v3/maintenance/status HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s"
-            % (endpoint.encode(), len(body), body)
+            % (server.endpoint.encode(), len(body), body)
         )
-        reply = converse(endpoint, question, access, explain=True)
+        reply = converse(server, question, explain=True)
         if "HTTP request to an HTTPS server" in reply:
             return f"it speaks TLS: put {TLS} before the first host"
-        return "it knows no leader" if reply.startswith("HTTP/1.1 200") else unexpected(reply, access)
+        return "it knows no leader" if reply.startswith("HTTP/1.1 200") else unexpected(reply, server.access)
 
 
-def _replace(address: Address, peer: str) -> None:
-    there = [member for member in _change(address, "list")["members"] if peer in member["peerURLs"]]
+def _replace(server: Server, peer: str) -> None:
+    there = [member for member in _change(server, "list")["members"] if peer in member["peerURLs"]]
     for member in there:
-        _change(address, "remove", ID=member["ID"])
-    _change(address, "add", peerURLs=[peer])
+        _change(server, "remove", ID=member["ID"])
+    _change(server, "add", peerURLs=[peer])
 
 
-def _change(address: Address, verb: str, **what: object) -> Mapping[str, Any]:
+def _change(server: Server, verb: str, **what: object) -> Mapping[str, Any]:
     """Change or list the members. Raises Failed if that is refused, OSError or HTTPException if nobody answers."""
     try:
-        return _ask(address, f"/v3/cluster/member/{verb}", what, CHANGED_WITHIN)
+        return _ask(server, f"/v3/cluster/member/{verb}", what, CHANGED_WITHIN)
     except ServerRefused as error:
         raise Failed(f"member {verb}: {error}") from error
 
 
-def _ask(
-    address: Address, path: str, what: Mapping[str, object] | None, patience: float, access: Access = OPEN
-) -> Mapping[str, Any]:
+def _ask(server: Server, path: str, what: Mapping[str, object] | None, patience: float) -> Mapping[str, Any]:
     """POST `what` (GET if it is None) and return the answer. Raises one of NO_ANSWER."""
-    connection = http.client.HTTPConnection(*address, timeout=patience)
+    connection = http.client.HTTPConnection(server.endpoint, timeout=patience)
     try:
-        if access.tls:
-            connection.sock = access.connect("{}:{}".format(*address), patience)
+        if server.access.tls:
+            connection.sock = server.access.connect(server.endpoint, patience)
         return _over(connection, path, what)
     finally:
         connection.close()

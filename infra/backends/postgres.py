@@ -16,12 +16,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from infra.access import OPEN, Access
 from infra.backends.answers import Health, ServerRefused
-from infra.backends.backend import Address, Auxiliary, Backend, Migration, Package, Server, Trait
+from infra.backends.backend import Auxiliary, Backend, Migration, Package, Server, Trait
 from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, with_clock
 from infra.errors import Failed
 from infra.waiting import after
@@ -139,19 +137,16 @@ class Postgres(Backend):
         "by dump and restore", ("PGDATA",), _BEGIN, _VERSIONS, _other_major, _DUMP, _RESTORE, _BACK, done=_DONE
     )
 
-    def probe_of(self, node: str) -> Callable[[str, int, Access], Health | None]:
-        """PgBouncer is probed by its console, whatever the state of PostgreSQL behind it."""
-        return partial(self.probe, database=BOUNCER) if node == BOUNCER else self.probe
-
-    def probe(self, host: str, port: int, access: Access = OPEN, database: str | None = None) -> Health | None:
-        """Probes by a login, so it needs the password."""
+    def probe(self, server: Server) -> Health | None:
+        """Probes by a login, so it needs the password; PgBouncer by its console, whatever PostgreSQL behind it does."""
         import psycopg
 
+        database = {"dbname": BOUNCER} if server.name == BOUNCER else {}
         try:
-            with closing(_connect(f"{host}:{port}", access, LOGS_IN_WITHIN, dbname=database)) as connection:
+            with closing(_connect(server, LOGS_IN_WITHIN, **database)) as connection:
                 version = connection.info.parameter_status("server_version") or ""
                 health = Health(version.partition(" ")[0].partition("/")[0])  # PgBouncer says 1.24.1/bouncer
-                if database == BOUNCER:
+                if server.name == BOUNCER:
                     return health  # its console knows no SELECT
                 sent = time.time()
                 now, read_only = _value(connection, _CLOCK_AND_MODE).split()
@@ -164,28 +159,28 @@ class Postgres(Backend):
         startup = struct.pack(">i", 3 << 16) + b"user\0postgres\0application_name\0" + b"x" * size + b"\0\0"
         return struct.pack(">i", 4 + len(startup)) + startup
 
-    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+    def keep(self, server: Server, size: int, patience: float) -> None:
         """Makes a temporary table."""
         import psycopg
 
         rows = -(-size // _ROW)
         made = f"CREATE TEMPORARY TABLE \"{_TABLE}\" AS SELECT repeat('x', {_ROW}) FROM generate_series(1, {rows})"
-        late, endpoint, within = threading.Event(), "{}:{}".format(*address), max(LOGS_IN_WITHIN, round(patience))
+        late, within = threading.Event(), max(LOGS_IN_WITHIN, round(patience))
         try:
-            with _connect(endpoint, access, within, autocommit=True) as session, _cut_short(session, patience, late):
+            with _connect(server, within, autocommit=True) as session, _cut_short(session, patience, late):
                 session.execute(made.encode())
         except psycopg.Error as error:
             if late.is_set() or isinstance(error, psycopg.errors.ConnectionTimeout):
                 raise TimeoutError(str(error)) from error
             raise ServerRefused(str(error)) from error
 
-    def end_sessions(self, server: Server, access: Access, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
+    def end_sessions(self, server: Server, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
         """Ends the sessions on the database of the locks."""
         import psycopg
 
-        endpoint, options = "{}:{}".format(*server.address), "-c statement_timeout=3000"
+        options = "-c statement_timeout=3000"
         try:
-            with _connect(endpoint, access, LOGS_IN_WITHIN, options=options, autocommit=True) as connection:
+            with _connect(server, LOGS_IN_WITHIN, options=options, autocommit=True) as connection:
                 ended = connection.execute(_TERMINATE).fetchall()
 
                 def gone() -> bool:
@@ -198,18 +193,18 @@ class Postgres(Backend):
             raise ServerRefused(str(error)) from error
         return sorted(pid for pid, _ in ended)
 
-    def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
+    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
         """Uses a setting for all transactions. Statements that write nothing, as for advisory locks, still work."""
         import psycopg
 
         try:
-            with _connect("{}:{}".format(*server.address), access, LOGS_IN_WITHIN, autocommit=True) as connection:
+            with _connect(server, LOGS_IN_WITHIN, autocommit=True) as connection:
                 connection.execute(_READ_ONLY if refuse else _READ_WRITE)
                 connection.execute("SELECT pg_reload_conf()")
         except psycopg.Error as error:
             raise Failed(f"{server.name}: {error}") from error
 
-    def maintain(self, server: Server, access: Access) -> str:
+    def maintain(self, server: Server) -> str:
         """Makes a checkpoint and rewrites every table of the locks' database. A table that is locked for more than a
         second is left as it is, since other requests for the table wait behind ours.
         """
@@ -217,9 +212,7 @@ class Postgres(Backend):
 
         options = "-c lock_timeout=1000 -c statement_timeout=20000"
         try:
-            with _connect(
-                "{}:{}".format(*server.address), access, LOGS_IN_WITHIN, options=options, autocommit=True
-            ) as connection:
+            with _connect(server, LOGS_IN_WITHIN, options=options, autocommit=True) as connection:
                 before, tables = (connection.execute(what).fetchall() for what in (_CHECKPOINT, _TABLES))
                 connection.execute("CHECKPOINT")
                 for name, _ in tables:
@@ -232,26 +225,23 @@ class Postgres(Backend):
             raise ServerRefused(str(error)) from error
         return f"checkpoint, {anew} of {len(tables)} tables written anew"
 
-    def refusal(self, endpoint: str, access: Access) -> str:
+    def refusal(self, server: Server) -> str:
         import psycopg
 
         try:
-            _connect(endpoint, access, int(EXPLAINS_WITHIN)).close()
+            _connect(server, int(EXPLAINS_WITHIN)).close()
         except psycopg.OperationalError as error:
             return str(error).strip().splitlines()[-1]
         return "it does not tell its version"
 
 
-def _connect(
-    endpoint: str, access: Access, patience: int, *, dbname: str | None = None, **more: Any
-) -> "Connection[tuple[Any, ...]]":
-    """Raises psycopg.OperationalError, or OSError for a host that does not exist. dbname: that of the locks if None."""
+def _connect(server: Server, patience: int, **more: Any) -> "Connection[tuple[Any, ...]]":
+    """Raises psycopg.OperationalError, or OSError for a host that does not exist. more: in place of `libpq.login`'s."""
     import psycopg
 
     from infra.store import libpq
 
-    settings = libpq.login(endpoint, access) | ({"dbname": dbname} if dbname else {})
-    return psycopg.connect(**settings, connect_timeout=patience, **more)
+    return psycopg.connect(**{**libpq.login(server.endpoint, server.access), "connect_timeout": patience, **more})
 
 
 def _cut_short(connection: "Connection[Any]", patience: float, late: threading.Event) -> AbstractContextManager[None]:

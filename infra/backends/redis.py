@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from infra.access import OPEN, Access, variable
+from infra.access import Access, variable
 from infra.backends.answers import Health, Held, ServerRefused
-from infra.backends.backend import Address, Auxiliary, Backend, Package, Replication, Server, Trait
+from infra.backends.backend import Auxiliary, Backend, Package, Replication, Server, Trait
 from infra.backends.conversation import converse, digest, unexpected, with_clock
 from infra.errors import Failed
 from infra.waiting import comes_true
@@ -65,8 +65,8 @@ class RedisReplication(Replication):
         if not self.leads(server):
             raise Failed(f"{server.name} was promoted, but does not say so")
 
-    def follow(self, server: Server, primary: Address) -> None:
-        _ask(server, "REPLICAOF", *primary)
+    def follow(self, server: Server, primary: str) -> None:
+        _ask(server, "REPLICAOF", *primary.split(":"))
 
     def remember(self, server: Server) -> None:
         _ask(server, "CONFIG", "REWRITE")
@@ -78,11 +78,11 @@ class RedisReplication(Replication):
         mark: str | None = _ask(server, "GET", _MARK)
         return mark
 
-    def look(self, address: Address, patience: float) -> tuple[bool, str | None] | None:
+    def look(self, endpoint: str, patience: float) -> tuple[bool, str | None] | None:
         from redis import RedisError
 
         try:
-            with connect(address, patience) as client:
+            with connect(endpoint, patience) as client:
                 info: dict[str, Any] = client.execute_command("INFO", "replication")
                 return info["role"] == "master", client.execute_command("GET", _MARK)
         except RedisError:
@@ -129,11 +129,11 @@ class Redis(Backend):
     question = b"PING\r\n"
     replication = RedisReplication()
 
-    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+    def probe(self, server: Server) -> Health | None:
         """None also while the server loads its file."""
         sent = time.time()
-        reply = converse(f"{host}:{port}", _login(access) + _ASK, access)
-        reply = reply.removeprefix("+OK\r\n" if access.password else "")
+        reply = converse(server, _login(server.access) + _ASK)
+        reply = reply.removeprefix("+OK\r\n" if server.access.password else "")
         answered = time.time()
         info = dict(line.partition(":")[::2] for line in reply.split("\r\n"))
         if not (reply.startswith("+PONG") and "redis_version" in info and "role" in info):
@@ -155,9 +155,9 @@ class Redis(Backend):
     def long_question(self, size: int) -> bytes:
         return b"EXISTS " + b"x" * size + b"\r\n"
 
-    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+    def keep(self, server: Server, size: int, patience: float) -> None:
         """Sets a key that expires at once."""
-        with access.connect("{}:{}".format(*address), patience) as connection:
+        with server.access.connect(server.endpoint, patience) as connection:
             connection.sendall(_command(b"SET", _KEY, b"x" * size, b"PX", b"1"))
             if (reply := connection.recv(200)) != b"+OK\r\n":
                 raise ServerRefused(reply.decode(errors="replace").strip() or "it closed the connection")
@@ -166,13 +166,13 @@ class Redis(Backend):
     def copies(self) -> tuple[str, ...]:
         return (PRIMARY, REPLICA)
 
-    def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
+    def held(self, server: Server, wanted: Callable[[str], bool], since: int = 0) -> Held:
         """Reads keys one after another, and changes have no numbers. So the answer is exact only if nobody writes."""
         from redis import RedisError
 
         deadline = time.monotonic() + PATIENCE
         try:
-            with connect(address) as client:
+            with connect(server.endpoint) as client:
                 while (offset := client.execute_command("INFO", "replication")["master_repl_offset"]) < since:
                     if time.monotonic() > deadline:
                         raise ServerRefused(f"it has {offset} bytes of the writes, {since} were acknowledged")
@@ -186,13 +186,11 @@ class Redis(Backend):
         there = [(name, value) for name, value in values if value or value == ""]
         return Held(0, offset, [(name, 0, 0, 0, digest(_in_order(value))) for name, value in there])
 
-    def refuse_writes(self, server: Server, access: Access, *, refuse: bool) -> None:
-        del access  # ours lets everybody in
+    def refuse_writes(self, server: Server, *, refuse: bool) -> None:
         _ask(server, "CONFIG", "SET", "min-replicas-to-write", MORE_REPLICAS if refuse else 0)
 
-    def maintain(self, server: Server, access: Access) -> str:
+    def maintain(self, server: Server) -> str:
         """Rewrites the append-only file and saves a snapshot, each in a process of its own."""
-        del access
         before = int(_ask(server, "INFO", "stats")["total_forks"])
         for command, busy in (("BGREWRITEAOF", "aof_rewrite_in_progress"), ("BGSAVE", "rdb_bgsave_in_progress")):
             _ask(server, command)
@@ -202,13 +200,13 @@ class Redis(Backend):
             raise Failed(f"{server.name} was told to write its files anew, and made {made} processes for that")
         return "files written anew"
 
-    def refusal(self, endpoint: str, access: Access) -> str:
-        question = _login(access) + b"PING\r\nINFO server\r\nQUIT\r\n"
-        reply = converse(endpoint, question, access, explain=True)
+    def refusal(self, server: Server) -> str:
+        question = _login(server.access) + b"PING\r\nINFO server\r\nQUIT\r\n"
+        reply = converse(server, question, explain=True)
         error = next((line[1:] for line in reply.splitlines() if line.startswith("-")), "")
         if error.startswith("NOAUTH"):
             return f"it wants a password: {variable(self.name, 'password')}"
-        return error or unexpected(reply, access)
+        return error or unexpected(reply, server.access)
 
     def unusable(self, health: Health) -> str:
         return "it is a replica, and clients write to primaries" if health.me == "slave" else ""
@@ -221,21 +219,22 @@ def _in_order(value: object) -> object:
     return sorted(value) if isinstance(value, set) else value
 
 
-def connect(address: Address, patience: float = PATIENCE) -> "Client":
-    """A client that waits for an answer for so many seconds and never retries; for `with`."""
+def connect(endpoint: str, patience: float = PATIENCE) -> "Client":
+    """A client for `host:port` that waits for an answer for so many seconds and never retries; for `with`."""
     from redis import Redis as Client
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
+    host, _, port = endpoint.rpartition(":")
     once = Retry(NoBackoff(), 0)
-    return Client(*address, socket_timeout=patience, retry=once, decode_responses=True)
+    return Client(host, int(port), socket_timeout=patience, retry=once, decode_responses=True)
 
 
 def _ask(server: Server, *words: object) -> Any:
     from redis import RedisError
 
     try:
-        with connect(server.address) as client:
+        with connect(server.endpoint) as client:
             return client.execute_command(*words)
     except RedisError as error:
         raise Failed(f"{server.name}: {words[0]}: {error}") from error

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from infra.access import OPEN, Access
 from infra.backends.answers import WRITES, Health, Held, ServerRefused, Write
-from infra.backends.backend import Address, Backend, Package, Trait
+from infra.backends.backend import Backend, Package, Server, Trait
 from infra.backends.conversation import converse, digest, exactly, unexpected
 from infra.backends.messages import ZooKeeperMessages
 
@@ -52,9 +51,9 @@ class ZooKeeper(Backend):
     # The leader acknowledges a write once both followers have kept it, whatever its own disk does.
     disks = ("leader", "follower")
 
-    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
+    def probe(self, server: Server) -> Health | None:
         """None also when the member is in no quorum."""
-        reply = converse(f"{host}:{port}", self.question, access)
+        reply = converse(server, self.question)
         version = re.search(r"Zookeeper version: ([0-9.]+)", reply)
         mode = re.search(r"^Mode: (\w+)", reply, re.MULTILINE)
         zxid = re.search(r"^Zxid: 0x([0-9a-f]+)", reply, re.MULTILINE)
@@ -77,17 +76,17 @@ class ZooKeeper(Backend):
         request = struct.pack(">iqiqi", 0, 0, 2000, 1, size) + b"x" * size + b"\0"
         return struct.pack(">i", len(request)) + request
 
-    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
+    def keep(self, server: Server, size: int, patience: float) -> None:
         """Opens a session and creates an ephemeral node in it."""
-        with access.connect("{}:{}".format(*address), patience) as connection:
+        with server.access.connect(server.endpoint, patience) as connection:
             session = _Session(connection)
             session.create(f"/{_NAME}-{time.time_ns()}", b"x" * size, _EPHEMERAL)
             session.ask(_END)
 
     @contextlib.contextmanager
-    def writing(self, address: Address, patience: float) -> Iterator[Write]:
+    def writing(self, server: Server, patience: float) -> Iterator[Write]:
         """Writes persistent nodes below the root."""
-        with OPEN.connect("{}:{}".format(*address), patience) as connection:
+        with server.access.connect(server.endpoint, patience) as connection:
             session = _Session(connection)
 
             def write(verb: str, name: str) -> bool:
@@ -102,13 +101,13 @@ class ZooKeeper(Backend):
 
             yield write
 
-    def written(self, address: Address) -> frozenset[str]:
-        with OPEN.connect("{}:{}".format(*address), CAUGHT_UP_WITHIN) as connection:
+    def written(self, server: Server) -> frozenset[str]:
+        with server.access.connect(server.endpoint, CAUGHT_UP_WITHIN) as connection:
             session = _Session(connection)
             session.ask(_SYNC, _string(b"/"))
             return frozenset(name.removeprefix(WRITES) for name in session.children("/") if name.startswith(WRITES))
 
-    def held(self, address: Address, wanted: Callable[[str], bool], since: int = 0) -> Held:
+    def held(self, server: Server, wanted: Callable[[str], bool], since: int = 0) -> Held:
         """The nodes below /fencepost, read by a client of this member alone. A node changes when its children do."""
         del since  # a session here that has synced has that change
         from kazoo.client import KazooClient
@@ -116,7 +115,7 @@ class ZooKeeper(Backend):
         from kazoo.handlers.threading import KazooTimeoutError
 
         entries, paths = [], [_ROOT]
-        client = KazooClient("{}:{}".format(*address), randomize_hosts=False)
+        client = KazooClient(server.endpoint, randomize_hosts=False)
         try:
             client.start(CAUGHT_UP_WITHIN)
             client.sync(_ROOT)
@@ -137,11 +136,11 @@ class ZooKeeper(Backend):
             client.stop()
             client.close()
 
-    def refusal(self, endpoint: str, access: Access) -> str:
-        reply = converse(endpoint, self.question, access, explain=True)
+    def refusal(self, server: Server) -> str:
+        reply = converse(server, self.question, explain=True)
         if "not in the whitelist" in reply:
             return "it does not answer `srvr`: 4lw.commands.whitelist must name it"
-        return unexpected(reply, access)
+        return unexpected(reply, server.access)
 
 
 _CREATE, _DELETE, _CHILDREN, _SYNC, _END = 1, 2, 8, 9, -11

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster.exit_reason import last_words
 from infra.cluster.nodes import READY_WITHIN, Cluster, Node
@@ -66,7 +65,7 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, cl
             remake(node, booted[node.name], links, clock)
         except DoesNotStart as why:
             others = {other.process.image() for other in nodes if other is not node}
-            if BACKENDS[node.backend].has(Trait.MEMBERSHIP) and others == {booted[node.name]}:
+            if node.kind.has(Trait.MEMBERSHIP) and others == {booted[node.name]}:
                 node.wipe()
                 node.revive()
             else:
@@ -80,11 +79,10 @@ def mend(node: Node, cluster: Cluster, links: Links, clock: Clock) -> None:
 
     If our process is killed during `Node.wipe`, such a member is left: it would end again on its old data.
     """
-    backend = BACKENDS[node.backend]
-    if backend.has(Trait.MEMBERSHIP) and node.wanted() == "running" and node.state() == "stopped":
-        others = [other.address for other in cluster.nodes if other is not node and other.ready()]
+    if node.kind.has(Trait.MEMBERSHIP) and node.wanted() == "running" and node.state() == "stopped":
+        others = [other for other in cluster.nodes if other is not node and other.ready()]
         majority = 2 * len(others) > len(cluster.nodes)
-        if majority and backend.lost_place(others, node.name):
+        if majority and node.kind.lost_place(others, node.name):
             _bury(node, links, clock)
             node.wipe()
     node.revive()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from infra.access import OPEN, Access
-from infra.backends import BACKENDS
-from infra.backends.answers import Health, Probe
+from infra.access import Access
+from infra.backends.answers import Health
+from infra.backends.backend import Backend, Server
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.container import ServerProcess, State
@@ -25,7 +25,7 @@ READY_WITHIN: Final = 60.0
 """Seconds a cluster may take until all members serve; the slowest measures 4 on an idle machine."""
 
 
-class Node:
+class Node(Server):
     """A member or an auxiliary of a backend: the wanted state of its process, and what it answers.
 
     process  the process, for questions about its image, its logs and its clock. To act on it, use the verbs below.
@@ -37,30 +37,21 @@ class Node:
 
     def __init__(
         self,
-        links: Links,
-        backend: str,
         name: str,
-        index: int,
-        address: tuple[str, int],
-        probe: Probe,
+        endpoint: str,
+        access: Access,
+        kind: Backend,
         process: ServerProcess,
+        links: Links,
         *,
-        access: Access = OPEN,
-        untouched: bool = False,
+        untouched: bool,
     ) -> None:
-        """index: its number among the members; auxiliaries come after them. access: how it lets us in.
-
-        untouched: whether it was made by this process, so that nobody else can have moved its clock.
-        """
-        self.name: Final = name
-        self.backend: Final = backend
-        self.index: Final = index
-        self.address: Final = address
+        """endpoint: past the proxies. untouched: whether nobody can have moved its clock, as this process made it."""
+        super().__init__(name, endpoint, access)
+        self.kind: Final = kind
         self.process: Final = process
         self._links = links
         self._dead = False
-        self._probe = probe
-        self._access = access
         self._wishes: dict[str, State] = {}
         self._skews: dict[str, Skew] = {}
         self._refusals: set[str] = set()
@@ -166,7 +157,7 @@ class Node:
 
     def health(self) -> Health | None:
         """Its health, asked past the proxies; None when it does not serve."""
-        return None if self._dead else self._probe(*self.address)
+        return None if self._dead else self.kind.probe(self)
 
     def ready(self) -> bool:
         return self.health() is not None
@@ -197,7 +188,7 @@ class Node:
                 self._set_clock()
             if wanted == "running" and self._refuses != (refuse := bool(self._refusals)):
                 with contextlib.suppress(Failed):  # a node that was just started may fail; `revive` tries again
-                    BACKENDS[self.backend].refuse_writes(self, self._access, refuse=refuse)
+                    self.kind.refuse_writes(self, refuse=refuse)
                     self._refuses = refuse
             if wanted == "paused" and state != "paused":
                 self.process.pause()
@@ -224,12 +215,12 @@ class Cluster:
     def __init__(self, nodes: Sequence[Node], auxiliaries: Sequence[Node] = ()) -> None:
         self.nodes: Final = tuple(nodes)
         self.auxiliaries: Final = tuple(auxiliaries)
-        self.backend: Final = self.nodes[0].backend
+        self.kind: Final = self.nodes[0].kind
         self.everybody: Final = (*self.nodes, *self.auxiliaries)
-        self._pool = ThreadPoolExecutor(max_workers=len(self.everybody), thread_name_prefix=self.backend)
+        self._pool = ThreadPoolExecutor(max_workers=len(self.everybody), thread_name_prefix=self.kind.name)
 
     def __repr__(self) -> str:
-        return f"Cluster({self.backend})"
+        return f"Cluster({self.kind.name})"
 
     def healths(self) -> list[Health | None]:
         """The health of each member, in order, asked at the same time."""
@@ -245,12 +236,12 @@ class Cluster:
 
         A leader that was cut off is still the answer until the others have elected another one.
         """
-        index = BACKENDS[self.backend].leader(self.healths())
+        index = self.kind.leader(self.healths())
         return None if index is None else self.nodes[index]
 
     def ready(self) -> bool:
         """Whether every member serves and follows the same leader, and the auxiliaries serve as they should."""
-        return BACKENDS[self.backend].whole(*self.all_healths())
+        return self.kind.whole(*self.all_healths())
 
     def await_ready(self, timeout: float = READY_WITHIN, *, mend: Callable[[Node], None] | None = None) -> None:
         """Wait until `ready`. Raises Failed, naming missing nodes, after `timeout` seconds or when a node has ended.
@@ -258,7 +249,7 @@ class Cluster:
         mend: is called again and again for each node that does not serve. With it, ended nodes are not given up.
         """
         deadline = time.monotonic() + timeout
-        while not BACKENDS[self.backend].whole(*(healths := self.all_healths())):
+        while not self.kind.whole(*(healths := self.all_healths())):
             healths_by_node = zip(self.everybody, (*healths[0], *healths[1]), strict=True)
             missing = [node for node, health in healths_by_node if not health]
             ended = [node for node in missing if node.state() == "stopped"]
@@ -266,7 +257,7 @@ class Cluster:
                 ends = [f"{node.name} ended: {last_words(node.process.logs())}" for node in ended]
                 why = "; ".join(ends) or f"not within {timeout:.0f} s"
                 names = ", ".join(node.name for node in missing) or "they do not follow who they should"
-                raise Failed(f"{self.backend} is not ready: {why} (missing: {names}); python -m infra logs says more")
+                raise Failed(f"{self.kind.name} is not ready: {why} (missing: {names}); python -m infra logs says more")
             if mend:
                 for node in missing:
                     mend(node)

@@ -92,8 +92,8 @@ class Failover:
             if led_away and self.roles.leads(self.replica):
                 self._copy()
             self.roles.lead(self.primary)
-            centre = topology.address(self._slot, topology.DATA_HOST), topology.dialled(self.replica.name)
-            self.roles.follow(self.replica, centre)
+            centre = topology.address(self._slot, topology.DATA_HOST)
+            self.roles.follow(self.replica, f"{centre}:{topology.dialled(self.replica.name)}")
             self.roles.remember(self.replica)
             self._lead(self.primary)
         finally:
@@ -125,8 +125,8 @@ class Failover:
     def _copy(self) -> None:
         """Make the primary a copy of the replica, to which nobody writes any more."""
         name = self.replica.name
-        address = topology.address(self._slot, topology.HOSTS[name]), topology.client_port(name)
-        self.roles.follow(self.primary, address)
+        address = topology.address(self._slot, topology.HOSTS[name])
+        self.roles.follow(self.primary, f"{address}:{topology.client_port(name)}")
 
         def same() -> bool:
             return self.roles.follows(self.primary.health(), self.replica.health()) and self.lag() == 0

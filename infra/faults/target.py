@@ -195,7 +195,7 @@ class Target:
         groups = tuple(map(topology.client, topology.GROUPS))
         kind = BACKENDS[backend]
         prober = Prober(kind, environment.access(backend))
-        writes = BackgroundWrites(kind, [node.address for node in cluster.nodes])
+        writes = BackgroundWrites(kind, cluster.nodes)
         return cls(backend, cluster, environment.links, groups, endpoints, actors, clock, prober, environment, writes)
 
     @property

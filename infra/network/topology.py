@@ -162,18 +162,18 @@ class Reach:
     slot: int
     published: Mapping[int, int] | None  # Toxiproxy's port -> ours on 127.0.0.1; None where the bridges are reached
 
-    def through(self, node: str, group: int) -> tuple[str, int]:
-        """Host and port of a node, through the link of a client group."""
+    def through(self, node: str, group: int) -> str:
+        """`host:port` of a node, through the link of a client group."""
         return self.listens(listener(node, group))
 
-    def past(self, node: str) -> tuple[str, int]:
-        """Host and port of a node, by a way that no fault touches."""
+    def past(self, node: str) -> str:
+        """`host:port` of a node, by a way that no fault touches."""
         if self.published is None:
-            return address(self.slot, HOSTS[node]), client_port(node)
+            return f"{address(self.slot, HOSTS[node])}:{client_port(node)}"
         return self.through(node, GOD)
 
-    def listens(self, port: int) -> tuple[str, int]:
-        """Host and port by which we reach this port of Toxiproxy; KeyError where the port is not published."""
+    def listens(self, port: int) -> str:
+        """`host:port` by which we reach this port of Toxiproxy; KeyError where the port is not published."""
         if self.published is None:
-            return address(self.slot, TOXIPROXY_HOST), port
-        return "127.0.0.1", self.published[port]
+            return f"{address(self.slot, TOXIPROXY_HOST)}:{port}"
+        return f"127.0.0.1:{self.published[port]}"

@@ -54,8 +54,9 @@ class ProxyState:
 class Api:
     """One Toxiproxy. Safe to call from several threads."""
 
-    def __init__(self, host: str, port: int) -> None:
-        """Does not connect."""
+    def __init__(self, endpoint: str) -> None:
+        """endpoint: `host:port`. Does not connect."""
+        host, _, port = endpoint.rpartition(":")
         self._server: type[APIConsumer] = type("Server", (APIConsumer,), {"host": host, "port": port})
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="toxiproxy")
 

@@ -17,7 +17,8 @@ from typing import Final
 
 from infra.access import TLS, Access, BadAccess, variable
 from infra.backends import BACKENDS
-from infra.backends.answers import Health, Probe
+from infra.backends.answers import Health
+from infra.backends.backend import Server
 from infra.backends.conversation import EXPLAINS_WITHIN, unexpected
 from infra.errors import Failed
 from infra.faults.fault import Need, World
@@ -48,11 +49,11 @@ class External:
 
     def where(self, index: int) -> str:
         """The name and the address of a node, for people: "redis2 (10.1.2.4:6379)"."""
-        return f"{self.names[index]} ({endpoint(*self.addresses[index])})"
+        return f"{self.names[index]} ({self.server(index).endpoint})"
 
-    def probe(self) -> Probe:
-        """The function that asks a node for its health."""
-        return lambda host, port: BACKENDS[self.backend].probe(host, port, self.access)
+    def server(self, index: int) -> Server:
+        """A node, past all links."""
+        return Server(self.names[index], endpoint(*self.addresses[index]), self.access)
 
 
 def endpoint(host: str, port: int) -> str:
@@ -132,11 +133,11 @@ def _address(text: str, pair: str) -> tuple[str, int]:
 
 def _examine(external: External, index: int) -> Health | str:
     """The health of a node, or the reason why clients cannot use the node."""
-    backend, access, (host, port) = BACKENDS[external.backend], external.access, external.addresses[index]
+    backend, access, server = BACKENDS[external.backend], external.access, external.server(index)
     try:
-        health = external.probe()(host, port)
+        health = backend.probe(server)
         if health is None:
-            return backend.refusal(endpoint(host, port), access)
+            return backend.refusal(server)
     except socket.gaierror:
         return "no such host"
     except TimeoutError:

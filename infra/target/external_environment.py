@@ -156,10 +156,11 @@ class ExternalEnvironment(Environment):
         return replace(given.access, names=names)
 
     def endpoints_of(self, node: str, group: int) -> str:
-        return "{}:{}".format(*self._reach.listens(_listener(self._ports[node], group)))
+        return self._reach.listens(_listener(self._ports[node], group))
 
     def direct(self, backend: str) -> tuple[str, ...]:
-        return tuple(external_cluster.endpoint(*address) for address in self._externals[backend].addresses)
+        given = self._externals[backend]
+        return tuple(given.server(index).endpoint for index in range(len(given)))
 
     def unclean(self) -> list[str]:
         lines = self.links.active()
@@ -197,15 +198,15 @@ class ExternalEnvironment(Environment):
         self.links.use([*(proxy for proxy in topology.proxies() if proxy.target == STORE), *self._proxies()])
 
     def _node(self, given: External, index: int, access: Access) -> Node:
-        (host, port), name = given.addresses[index], given.names[index]
-        places = {"node": host, "port": str(port), "name": name, "backend": given.backend}
-        ask, prober = replace(given, access=access).probe(), Prober(BACKENDS[given.backend], access)
+        (host, port), server, kind = given.addresses[index], given.server(index), BACKENDS[given.backend]
+        places = {"node": host, "port": str(port), "name": server.name, "backend": given.backend}
+        prober = Prober(kind, access)
 
         def answers() -> bool:
-            return prober.ask(external_cluster.endpoint(host, port)) is LinkAnswer.ANSWERED
+            return prober.ask(server.endpoint) is LinkAnswer.ANSWERED
 
-        process = HookedServer(name, self._hooks, places, answers)
-        return Node(self.links, given.backend, name, index, (host, port), ask, process, untouched=True)
+        process = HookedServer(server.name, self._hooks, places, answers)
+        return Node(server.name, server.endpoint, access, kind, process, self.links, untouched=True)
 
     def _proxies(self) -> Iterator[Proxy]:
         for given in self._externals.values():

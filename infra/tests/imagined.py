@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from infra.access import OPEN, Access
+from infra.access import OPEN
 from infra.backends import BACKENDS
 from infra.backends.answers import Health, ServerRefused, Written
 from infra.backends.backend import Backend, Server, Trait
@@ -152,23 +153,24 @@ class Star:
         self.links = Links(self.toxiproxy)
         self.disks = Disks()
         self.engines = {name: Engine() for name in BACKENDS[backend].members}
-        self.backend = backend
+        self.backend, self.kind = backend, copy(BACKENDS[backend])
+        vars(self.kind)["probe"] = lambda server: self.health(server.name)
         self.leads, self.term = BACKENDS[backend].members[0], 1
-        self.cluster = Cluster([self._node(*pair) for pair in enumerate(self.engines)])
+        self.cluster = Cluster(list(map(self._node, self.engines)))
         self._between: dict[frozenset[str], list[str]] = {}
         for proxy in topology.proxies():
             self._between.setdefault(frozenset((proxy.source, proxy.target)), []).append(proxy.name)
 
-    def _node(self, index: int, name: str) -> Node:
+    def _node(self, name: str) -> Node:
         client = cast("Any", SimpleNamespace(api=self.engines[name]))
         nothing: Any = lambda *_: None  # noqa: E731
         process = Container(client, name, name, nothing, nothing, nothing)
-        return Node(self.links, self.backend, name, index, (name, 0), self.health, process, untouched=True)
+        return Node(name, f"{name}:0", OPEN, self.kind, process, self.links, untouched=True)
 
     def target(self, by: str, *, alone: bool) -> Target:
         groups = tuple(map(topology.client, topology.GROUPS))
         endpoints = {(group, name): f"{group}:{name}" for group in groups for name in self.engines}
-        environment = SimpleNamespace(disks=self.disks, access=lambda _: OPEN, failover=lambda: None)
+        environment = SimpleNamespace(disks=self.disks, failover=lambda: None)
         environment.store_health = lambda: Health("", ahead=0.0)
         environment.store_dsn = "postgresql://postgres:x@c{}:store/fencepost".format
         return Target(
@@ -194,7 +196,7 @@ class Star:
         """ns; the real wall clock plus the simulated time, so that simulated waits count."""
         return time.time_ns() + self.world.now()
 
-    def health(self, name: str, _: int) -> Health | None:
+    def health(self, name: str) -> Health | None:
         engine = self.engines[name]
         if engine.status != "running":
             return None
@@ -315,10 +317,10 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
             star.leads, star.term = successor.me, star.term + 1
         return star.leads == successor.me
 
-    def refuse_writes(_: Backend, server: Server, __: Access, *, refuse: bool) -> None:
+    def refuse_writes(_: Backend, server: Server, *, refuse: bool) -> None:
         star.engines[server.name].refuses = refuse
 
-    def maintain(_: Backend, server: Server, __: Access) -> str:
+    def maintain(_: Backend, server: Server) -> str:
         if star.write(server.name).outcome != "kept":
             raise ServerRefused("not now")
         return "done"
@@ -326,7 +328,7 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     with pytest.MonkeyPatch.context() as patch:
         engines_have_clocks(patch)
         patch.setattr("infra.network.links._DRAIN", 0.0)
-        patch.setattr(Backend, "write", lambda _, address, *__: star.write(address[0]))
+        patch.setattr(Backend, "write", lambda _, server, *__, **___: star.write(server.name))
         patch.setattr(Etcd, "hand_over", hand_over)
         for kind in (Redis, Etcd, Postgres):
             patch.setattr(kind, "refuse_writes", refuse_writes)

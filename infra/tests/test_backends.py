@@ -18,7 +18,7 @@ from checkers.tests.build import cases, there
 from infra.access import Access
 from infra.backends import BACKENDS
 from infra.backends.answers import Health, Write
-from infra.backends.backend import Address, Backend
+from infra.backends.backend import Backend, Server
 from infra.backends.messages import PUSHED, InTurns, Piece
 from infra.backends.redis import RedisReplication
 from infra.background_writes import BackgroundWrites
@@ -31,7 +31,7 @@ from infra.tests.fakes import HANGS_AFTER
 from infra.tests.simulated import World
 from infra.waiting import comes_true
 
-Saying = Callable[[str], int]
+Saying = Callable[[str], Server]
 
 REPLICATION = "role:master\r\nmaster_replid:abc\r\n"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -41,7 +41,7 @@ Told = list[tuple[bytes, int | None]]
 
 @pytest.fixture
 def saying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saying]:
-    """A function that starts a server with one answer and returns its port. A client waits as long as it takes."""
+    """A function that starts a server with one answer and returns it. A client waits as long as it takes."""
     servers: list[socket.socket] = []
     connect = Access.connect
     monkeypatch.setattr(Access, "connect", lambda access, endpoint, _: connect(access, endpoint, HANGS_AFTER))
@@ -52,11 +52,10 @@ def saying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saying]:
             connection.recv(65536)
             connection.sendall(text.encode())
 
-    def say(text: str) -> int:
+    def say(text: str) -> Server:
         servers.append(server := socket.create_server(("127.0.0.1", 0)))
         threading.Thread(target=answer, args=(server, text), daemon=True).start()
-        port: int = server.getsockname()[1]
-        return port
+        return Server("redis1", f"127.0.0.1:{server.getsockname()[1]}")
 
     yield say
     for server in servers:
@@ -71,7 +70,7 @@ def saying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saying]:
     ("redis_version:7.2.4\r\nserver_name:other\r\n", "7.2.4"),
 )
 def test_valkey_is_reported_with_its_own_name_and_version(saying: Saying, server: str, version: str) -> None:
-    health = BACKENDS["redis"].probe("127.0.0.1", saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
+    health = BACKENDS["redis"].probe(saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
     assert health
     assert (health.version, health.me, health.leader) == (version, "master", "abc")
 
@@ -86,8 +85,8 @@ def test_valkey_is_reported_with_its_own_name_and_version(saying: Saying, server
     ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
 )
 def test_a_redis_has_a_history_only_if_connected_with_its_copy_on_disk(saying: Saying, says: str, leader: str) -> None:
-    port = saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n")
-    assert there(BACKENDS["redis"].probe("127.0.0.1", port)).leader == leader
+    server = saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n")
+    assert there(BACKENDS["redis"].probe(server)).leader == leader
 
 
 def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +96,7 @@ def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytes
     said |= {"TYPE": types.__getitem__, "GET": read.__getitem__, "HGETALL": read.__getitem__}
     client = SimpleNamespace(execute_command=lambda command, name: said[command](name))
     monkeypatch.setattr("infra.backends.redis.connect", lambda _: contextlib.nullcontext(client))
-    assert [entry[0] for entry in BACKENDS["redis"].held(("127.0.0.1", 1), lambda _: True).entries] == ["empty"]
+    assert [entry[0] for entry in BACKENDS["redis"].held(Server("redis1", ""), lambda _: True).entries] == ["empty"]
 
 
 def test_a_replica_follows_only_a_primary_with_the_same_known_history() -> None:
@@ -342,7 +341,7 @@ class Forgetful:
         self.one_at_a_time = threading.Lock()
 
     @contextlib.contextmanager
-    def writing(self, _: Address, __: float) -> Iterator[Write]:
+    def writing(self, _: Server, __: float) -> Iterator[Write]:
         yield self.write
 
     def write(self, verb: str, name: str) -> bool:
@@ -362,7 +361,7 @@ class Forgetful:
 
 def test_a_written_key_that_got_lost_before_its_removal_is_still_expected() -> None:
     service = Forgetful()
-    writes = BackgroundWrites(cast(Backend, service), [("here", 1)])
+    writes = BackgroundWrites(cast(Backend, service), [Server("one", "here:1")])
     with writes.going_on(1e6):
         assert comes_true(lambda: len(service.removed.intersection(service.keys[:5])) == 5, 60.0)
     _, _, lost, _, unsure = service.keys[:5]

@@ -164,7 +164,7 @@ def test_every_pair_is_there_once_and_has_a_listener_of_its_own(links: Links) ->
     ("no such node", lambda links: links.cut("c9", "redis1", Cut.DROP), UnknownName, "there are c1, redis1"),
     ("no link", lambda links: links.cut("etcd1", "redis1", Cut.DROP), UnknownName, "lead to c1, c2, c3, etcd2, etcd3"),
     ("one direction cannot be refused", lambda links: links.block("c1", "redis1", Cut.REFUSE), ValueError, "cut both"),
-    ("no Toxiproxy answers", lambda _: Links(Api("127.0.0.1", 9)).heal_all(), Failed, "toxiproxy: get /proxies"),
+    ("no Toxiproxy answers", lambda _: Links(Api("127.0.0.1:9")).heal_all(), Failed, "toxiproxy: get /proxies"),
 )
 def test_an_impossible_link_change_says_why(links: Links, call: Callable[[Links], None], error: Any, said: str) -> None:
     with pytest.raises(error, match=said):

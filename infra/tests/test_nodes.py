@@ -188,9 +188,8 @@ class Server:
     """A node as `node_repair` sees it. starts: the images that start on the node's data."""
 
     def __init__(self, name: str, image: str = OTHER, starts: tuple[str, ...] = (BOOTED, OTHER)) -> None:
-        self.name, self.backend = name, topology.backend_of(name)
+        self.name, self.kind = name, topology.kind_of(name)
         self.runs, self.starts, self.running = image, starts, True
-        self.address = (name, 1)
         self.done: list[str] = []
         self.process = self
         self.image, self.version, self.wanted = lambda: self.runs, lambda: "17.11", lambda: "running"

@@ -15,6 +15,7 @@ import pytest
 
 from checkers.tests.build import cases
 from infra.access import OPEN, Access, BadAccess
+from infra.backends import BACKENDS
 from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
@@ -100,7 +101,7 @@ class Elsewhere:
         self.log: list[str] = []
         links = cast("Any", SimpleNamespace(bury=self.log.append, revive=lambda name: self.log.append(f"not {name}")))
         process = external_environment.HookedServer("redis1", cast("Any", self), {"node": "far"}, lambda: self.answers)
-        self.node = Node(links, "redis", "redis1", 0, ("far", 1), lambda *_: None, process, untouched=True)
+        self.node = Node("redis1", "far:1", OPEN, BACKENDS["redis"], process, links, untouched=True)
         self.broken = broken
 
     def run(self, verb: str, places: dict[str, str]) -> None:

@@ -14,9 +14,8 @@ from typing import ClassVar
 
 from checkers.claims import Claim
 from infra import backends
-from infra.access import OPEN, Access
 from infra.backends.answers import Health, ServerRefused
-from infra.backends.backend import Address, Backend, Package, Trait
+from infra.backends.backend import Backend, Package, Server, Trait
 from infra.backends.conversation import converse, unexpected
 from suites.tests.standin import Free
 
@@ -34,24 +33,24 @@ class Words(Backend):
     fatal = b".*giving up: (.*)"
     question = b"who\n"
 
-    def probe(self, host: str, port: int, access: Access = OPEN) -> Health | None:
-        answer = converse(f"{host}:{port}", self.question, access)
+    def probe(self, server: Server) -> Health | None:
+        answer = converse(server, self.question)
         return Health(answer.split()[1]) if answer.startswith("words ") else None
 
     def long_question(self, size: int) -> bytes:
         return b"who" + b" " * size + b"\n"
 
-    def keep(self, address: Address, access: Access, size: int, patience: float) -> None:
-        with access.connect("{}:{}".format(*address), patience) as connection:
+    def keep(self, server: Server, size: int, patience: float) -> None:
+        with server.access.connect(server.endpoint, patience) as connection:
             connection.sendall(b"keep " + b"x" * size + b"\n")
             if (answer := connection.recv(200)) != b"kept\n":
                 raise ServerRefused(answer.decode().strip() or "it closed the connection")
 
-    def refusal(self, endpoint: str, access: Access) -> str:
-        return unexpected(converse(endpoint, self.question, access), access)
+    def refusal(self, server: Server) -> str:
+        return unexpected(converse(server, self.question), server.access)
 
 
-class Server(socketserver.StreamRequestHandler):
+class Answers(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         self.wfile.write({b"who": b"words 1.0\n", b"keep": b"kept\n"}[self.rfile.readline().split()[0]])
 
@@ -77,11 +76,11 @@ def main() -> None:
     selection = parse(parser.parse_args(["--lock", "suites.tests.throwaway:WordsLock"]))
     not_applicable = {name: because for name, fault in FAULTS.items() if (because := fault.applies(words.name))}
     possible = [name for name, fault in FAULTS.items() if name not in not_applicable and not fault.planned]
-    with socketserver.TCPServer(("127.0.0.1", 0), Server) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        host, port = "127.0.0.1", server.server_address[1]
-        health, written = words.probe(host, port), words.write((host, port))
-        server.shutdown()
+    with socketserver.TCPServer(("127.0.0.1", 0), Answers) as answering:
+        threading.Thread(target=answering.serve_forever, daemon=True).start()
+        server = Server(words.member(1), f"127.0.0.1:{answering.server_address[1]}")
+        health, written = words.probe(server), words.write(server)
+        answering.shutdown()
     answers = {
         "members": words.members,
         "proxies": [proxy.name for proxy in topology.proxies() if proxy.target == "words"],

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from checkers.history.history import Contents, Entry
 from infra.backends import BACKENDS
 from infra.backends.answers import NO_ANSWER, Held
-from infra.backends.backend import Address, Trait
+from infra.backends.backend import Server, Trait
 from infra.background_writes import BackgroundWrites
 from infra.environment import Environment
 from suites.trial.lane_history import RunningLane
@@ -42,7 +42,7 @@ def look(
 
     def ask(member: str, since: int) -> Answer:
         begun = time.monotonic_ns()
-        held = _answered(environment, member, lambda address: kind.held(address, partial(_names, names), since))
+        held = _answered(environment, member, lambda server: kind.held(server, partial(_names, names), since))
         return member, begun, held, time.monotonic_ns()
 
     first, *others = kind.copies
@@ -90,13 +90,13 @@ def _names(keys: Sequence[str], entry: str) -> bool:
 T = TypeVar("T")
 
 
-def _answered(environment: Environment, member: str, ask: Callable[[Address], T]) -> T:
+def _answered(environment: Environment, member: str, ask: Callable[[Server], T]) -> T:
     """Ask a member until it answers: it may be slow on an overloaded machine. Raises TrialBroke."""
-    address = environment.node(member).address
+    server = environment.node(member)
     deadline = time.monotonic() + ASKED_WITHIN
     while True:
         try:
-            return ask(address)
+            return ask(server)
         except NO_ANSWER as error:
             if time.monotonic() > deadline:
                 raise TrialBroke(f"after the trial: {member} does not say what it holds ({error})") from error

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from infra.backends.answers import Written
 from infra.backends.backend import Trait
 from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Node
@@ -64,7 +63,7 @@ class SlowDisk:
 
     def _prove(self, target: Target, node: Node) -> None:
         def shows() -> bool:
-            written = _write(target, node, patience=_STALLED if self.delay_ms is None else 10.0)
+            written = target.kind.write(node, patience=_STALLED if self.delay_ms is None else 10.0)
             if written.outcome == "kept":
                 return self.delay_ms is not None and written.seconds >= self.delay_ms / 1000
             # Refused, or silent although it is only slow: that is another fault's doing.
@@ -102,7 +101,7 @@ class FillDisk(fault.OnNodes):
             raise Failed(f"the disk of {node.name} was filled, but has {disks.room(node.name)} bytes left")
 
         def refuses() -> bool:
-            return _write(target, node, size=ENOUGH).outcome != "kept" or node.state() == "stopped"
+            return target.kind.write(node, size=ENOUGH).outcome != "kept" or node.state() == "stopped"
 
         if not target.clock.wait(EFFECT_WITHIN, refuses, LOOK_EVERY):
             raise Failed(f"the disk of {node.name} is full, but it keeps what is written")
@@ -127,11 +126,6 @@ def _bury(target: Target, node: Node) -> None:
 
     if not target.clock.wait(EFFECT_WITHIN, buried, LOOK_EVERY):
         raise Failed(f"{node.name} ended, and its links cannot be told")
-
-
-def _write(target: Target, node: Node, size: int = 1, patience: float = 1.0) -> Written:
-    access = target.environment.access(target.backend)
-    return target.kind.write(node.address, access, size, patience)
 
 
 def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Option:

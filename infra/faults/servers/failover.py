@@ -70,7 +70,7 @@ class PromoteReplica:
     def _all_lack(self, target: Target, mark: str) -> bool:
         """Whether every client group comes to a primary without the mark, unless another fault keeps a group away."""
         patience, pair = PROVEN_WITHIN if target.alone else PATIENCE, _pair(target)
-        seen = [pair.roles.look(_address(target.endpoints[group, self.primary]), patience) for group in target.groups]
+        seen = [pair.roles.look(target.endpoints[group, self.primary], patience) for group in target.groups]
         if target.alone and None in seen:
             return False
         return all(look is None or (look[0] and look[1] != mark) for look in seen) and pair.led_away()
@@ -126,11 +126,7 @@ class TerminateBackends(fault.Momentary):
         (node,) = target.cluster.nodes
         begun = target.clock.now()
         try:
-            ended = target.kind.end_sessions(
-                node,
-                target.environment.access(target.backend),
-                lambda gone: target.clock.wait(PROVEN_WITHIN, gone, LOOK_EVERY),
-            )
+            ended = target.kind.end_sessions(node, lambda gone: target.clock.wait(PROVEN_WITHIN, gone, LOOK_EVERY))
         except ServerRefused as error:
             raise Nobody(f"{node.name} cannot be told to terminate sessions: {error}") from error
         now = target.clock.now()
@@ -144,11 +140,6 @@ def _pair(target: Target) -> Failover:
     if not pair:
         raise Failed(f"there is no replica of {target.backend}")
     return pair
-
-
-def _address(endpoint: str) -> tuple[str, int]:
-    host, _, port = endpoint.rpartition(":")
-    return host, int(port)
 
 
 _FAILOVER: Final = partial(Fault, kind="failover", needs=("failover",))

@@ -21,11 +21,11 @@ class Maintain(fault.Momentary):
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by what each server shows afterwards. A server that another fault keeps from it is left out."""
-        hits, access = [], target.environment.access(target.backend)
+        hits = []
         for node in target.cluster.nodes:
             begun = target.clock.now()
             try:
-                words = target.kind.maintain(node, access)
+                words = target.kind.maintain(node)
             except (*NO_ANSWER, Failed) as error:
                 if target.alone:
                     raise Failed(f"{node.name} cannot be maintained: {error}") from error

@@ -94,10 +94,9 @@ def at_once(nodes: Sequence[Node], do: Callable[[Node], None]) -> None:
 
 def _pause(target: Target, node: Node) -> None:
     node.pause(target.by)
-    endpoint = "{}:{}".format(*node.address)
     # Another fault may have killed it.
     shows = {LinkAnswer.SILENT} if target.alone else {LinkAnswer.SILENT, LinkAnswer.CLOSED}
-    if not target.clock.wait(PROVEN_WITHIN, lambda: target.prober.ask(endpoint) in shows):
+    if not target.clock.wait(PROVEN_WITHIN, lambda: target.prober.ask(node.endpoint) in shows):
         raise Failed(f"{node.name} was paused ({node.state()}), but still answers")
 
 
@@ -164,13 +163,12 @@ class RefuseWrites(fault.OnNodes):
 
     def _refuses(self, target: Target, node: Node) -> bool:
         """Have the node refuse writes. False if another fault keeps it from answering."""
-        access = target.environment.access(target.backend)
         if not target.alone and not node.ready():
             return False
         node.refuse(target.by)
 
         def refused() -> bool:
-            return target.kind.write(node.address, access).outcome == "refused"
+            return target.kind.write(node).outcome == "refused"
 
         shown = target.clock.wait(PROVEN_WITHIN, refused, LOOK_EVERY)
         if not shown and target.alone:

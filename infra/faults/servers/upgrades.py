@@ -182,7 +182,7 @@ def _change(node: Node, before: str, was: str) -> str:
 def _await_agreement(target: Target) -> None:
     def agreed() -> bool:
         series = {node.version().rpartition(".")[0] for node in target.cluster.nodes}
-        agreed_on = {target.kind.agreed_version(node.address).rpartition(".")[0] for node in target.cluster.nodes}
+        agreed_on = {target.kind.agreed_version(node).rpartition(".")[0] for node in target.cluster.nodes}
         return len(series) == 1 and agreed_on == series
 
     if not target.clock.wait(AGREED_WITHIN, agreed, LOOK_EVERY):

@@ -173,8 +173,8 @@ def names(target: Target) -> list[str]:
     return [node.name for node in target.cluster.nodes]
 
 
-def redis_at(address: tuple[str, int]) -> "RedisClient":
-    return connect(address, PATIENCE)
+def redis_at(endpoint: str) -> "RedisClient":
+    return connect(endpoint, PATIENCE)
 
 
 KEY = "fp-kept"
@@ -184,10 +184,10 @@ Session = psycopg.Connection[tuple[object, ...]]
 def keep(target: Target, word: str) -> None:
     """Write a word; to every node if the nodes know nothing of each other."""
     for node in target.cluster.nodes if target.backend == "redis" else target.cluster.nodes[:1]:
-        where = "{}:{}".format(*node.address)
+        where = node.endpoint
         match target.backend:
             case "redis":
-                with redis_at(node.address) as redis:
+                with redis_at(node.endpoint) as redis:
                     redis.set(KEY, word)
             case "etcd":
                 until(lambda where=where: answer_of_etcd(where, "kv/put", key=KEY, value=word))  # type: ignore[misc]
@@ -205,10 +205,10 @@ def keep(target: Target, word: str) -> None:
 
 def kept(target: Target, node: Node) -> object:
     """The word that this node itself has, None if it has none."""
-    where = "{}:{}".format(*node.address)
+    where = node.endpoint
     match target.backend:
         case "redis":
-            with redis_at(node.address) as redis:
+            with redis_at(node.endpoint) as redis:
                 return redis.get(KEY)
         case "etcd":
             found = until(lambda: answer_of_etcd(where, "kv/range", key=KEY, serializable=True)).get("kvs", [])
@@ -255,12 +255,12 @@ def answer_of_etcd(where: str, path: str, **what: Any) -> Any:
 
 
 def session(
-    environment: Environment, at: tuple[str, int] | None = None, user: str = "postgres", patience: float = PATIENCE
+    environment: Environment, at: str | None = None, user: str = "postgres", patience: float = PATIENCE
 ) -> Session:
     """A session with PostgreSQL; past the links, unless `at` is given. patience: seconds until we are let in."""
-    host, port = at or environment.node("postgres").address
+    endpoint = at or environment.node("postgres").endpoint
     password = environment.password if user == "postgres" else user
-    dsn = f"postgresql://{user}:{password}@{host}:{port}/{DATABASE}"
+    dsn = f"postgresql://{user}:{password}@{endpoint}/{DATABASE}"
     return psycopg.connect(dsn, connect_timeout=int(patience), autocommit=True, prepare_threshold=None)
 
 

@@ -40,7 +40,7 @@ class Servers:
     def __init__(self, environment: OwnEnvironment) -> None:
         self.environment = environment
         self.nodes = environment.cluster("redis").nodes
-        self.redis = [redis_at(node.address) for node in self.nodes]
+        self.redis = [redis_at(node.endpoint) for node in self.nodes]
 
     def look(self) -> tuple[float, float]:
         """(moment, seconds by which redis1 was ahead of us then), as any client can ask redis1."""

@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 def write(target: Target, node: Node, size: int = 1, patience: float = PATIENCE) -> Written:
-    return BACKENDS[target.backend].write(node.address, target.environment.access(target.backend), size, patience)
+    return target.kind.write(node, size, patience)
 
 
 def await_write(target: Target, node: Node, size: int = 1) -> float:

@@ -39,7 +39,7 @@ def pair_of(target: Target) -> Failover:
 
 
 def past(target: Target, node: str) -> Redis:
-    return redis_at(target.environment.node(node).address)
+    return redis_at(target.environment.node(node).endpoint)
 
 
 @on("redis")

@@ -51,7 +51,7 @@ class TestAgainstRedis:
         assert past.ask(f"EXISTS {key}") == (b":0\r\n" if (a, how) == ("c1", Cut.DROP) else b":1\r\n")
 
     def test_a_refused_change_raises(self, environment: OwnEnvironment, links: Links) -> None:
-        api = Api(environment.endpoints("redis", 1)[0].partition(":")[0], topology.API_PORT)
+        api = Api(f"{environment.endpoints('redis', 1)[0].partition(':')[0]}:{topology.API_PORT}")
         with pytest.raises(Failed, match="invalid toxic type"):
             api.apply([ProxyChange("c2-redis2", add=(Toxic("wrong", "no-such-toxic", "upstream", {}),))])
         with pytest.raises(Failed, match="no proxy nobody"):
@@ -94,7 +94,7 @@ def test_answers_come_in_pieces(target: Target) -> None:
 
 @on("redis")
 def test_the_server_learns_late_that_a_client_is_gone(links: Links, target: Target) -> None:
-    watch = redis_at(target.node("redis1").address)
+    watch = redis_at(target.node("redis1").endpoint)
 
     def leave(name: str, group: str = "c1") -> None:
         line = Redis(target.endpoints[group, "redis1"])

@@ -44,8 +44,8 @@ def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironme
 @on("etcd")
 def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target) -> None:
     def members() -> dict[str, str]:
-        address = "{}:{}".format(*target.cluster.nodes[0].address)
-        listed = hurting.until(lambda: hurting.answer_of_etcd(address, "cluster/member/list"))["members"]
+        endpoint = target.cluster.nodes[0].endpoint
+        listed = hurting.until(lambda: hurting.answer_of_etcd(endpoint, "cluster/member/list"))["members"]
         return {member["name"]: member["ID"] for member in listed}
 
     for _ in range(2):  # the second time, the member was replaced before
@@ -107,7 +107,7 @@ def test_a_power_failure_stops_all_servers_and_no_kept_data_are_lost(target: Tar
 @on("etcd")
 def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: OwnEnvironment, target: Target) -> None:
     target.node("etcd2").kill()
-    others = [target.node(name).address for name in ("etcd1", "etcd3")]
+    others = [target.node(name) for name in ("etcd1", "etcd3")]
     assert not BACKENDS["etcd"].lost_place(others, "etcd2")
     BACKENDS["etcd"].replace_member(others, "etcd2")
     await_(lambda: BACKENDS["etcd"].lost_place(others, "etcd2"))
@@ -120,7 +120,7 @@ def test_an_etcd_that_was_replaced_but_not_wiped_is_healed(environment: OwnEnvir
 def test_an_etcd_of_an_older_version_that_died_is_healed(environment: OwnEnvironment, target: Target) -> None:
     node, older = target.node("etcd2"), images.resolve("etcd", "3.4")
     images.ensure(older)
-    await_(lambda: BACKENDS["etcd"].agreed_version(node.address).startswith("3.5"))  # below it, an older one may join
+    await_(lambda: BACKENDS["etcd"].agreed_version(node).startswith("3.5"))  # below it, an older one may join
     node.replace(older.name)
     await_(lambda: node.state() == "stopped", lambda: node.process.logs().decode()[-3000:])
     assert commands.heal(environment.name) == 0

@@ -13,14 +13,13 @@ from etcd3 import Etcd3Client
 from etcd3.transactions import Create, Delete, Put
 from redis import Redis
 
-from infra.backends import BACKENDS
 from infra.backends.redis import PRIMARY, REPLICA
 from infra.cluster.clock_skew import Skew
 from infra.docker import base, images, sources
 from infra.docker.servers_with_bugs import PLANTS, Plant
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import taken
-from infra.tests.live.hurting import PATIENCE, Session, await_, redis_at, session, until, version, zookeeper
+from infra.tests.live.hurting import PATIENCE, Session, await_, place, redis_at, session, until, version, zookeeper
 
 LONG = 60_000  # ms; a lease that ends in no test
 LEASE = 40  # s; a lease of etcd that ends in no test
@@ -76,7 +75,7 @@ def planted(request: pytest.FixtureRequest, hosts: OwnEnvironment) -> Plant:
 @pytest.fixture
 def redis(planted: Plant, environment: OwnEnvironment) -> Iterator[Redis]:
     """redis1, without any key."""
-    with redis_at(environment.node(PRIMARY).address) as redis:
+    with redis_at(environment.node(PRIMARY).endpoint) as redis:
         redis.flushall()
         yield redis
 
@@ -196,7 +195,7 @@ class TestTheSameServer:
         assert pair is not None
         tokens = [redis.eval(INCR, 1, "fence") for _ in range(20)]
         assert redis.wait(1, int(PATIENCE * 500)) == 1
-        with redis_at(replica.address) as copy:
+        with redis_at(replica.endpoint) as copy:
             assert copy.get("fence") == str(tokens[-1])
             pair.promote("test")
             replica.kill("test")  # the replica finds its role and its bug in its own file
@@ -212,7 +211,7 @@ class TestTheSameServer:
 def test_a_lease_of_etcd_has_another_ttl_than_etcd_said(planted: Plant, environment: OwnEnvironment) -> None:
     told, real = (3 * LEASE, LEASE) if planted.name == "expired-grant" else (LEASE, 3 * LEASE)
     node = environment.cluster("etcd").nodes[0]
-    client = Etcd3Client(*node.address, timeout=PATIENCE)
+    client = Etcd3Client(*place(node.endpoint), timeout=PATIENCE)
     leases = [client.lease(LEASE) for _ in range(20)]
     assert {lease.ttl for lease in leases} == {told}
     assert {lease.granted_ttl for lease in leases} == {real}
@@ -226,7 +225,7 @@ def test_a_lease_of_etcd_has_another_ttl_than_etcd_said(planted: Plant, environm
 @pytest.fixture
 def etcd(planted: Plant, environment: OwnEnvironment) -> Iterator[Etcd3Client]:
     """A client of etcd1, which has no key of these tests."""
-    client = Etcd3Client(*environment.cluster("etcd").nodes[0].address, timeout=PATIENCE)
+    client = Etcd3Client(*place(environment.cluster("etcd").nodes[0].endpoint), timeout=PATIENCE)
     yield client
     client.delete_prefix("planted/")
     client.close()
@@ -273,7 +272,7 @@ def test_a_key_does_not_go_with_its_lease(etcd: Etcd3Client) -> None:
 @plant("etcd:slow")
 def test_every_request_to_etcd_waits(planted: Plant, environment: OwnEnvironment) -> None:
     node = environment.cluster("etcd").nodes[0]
-    assert statistics.median(waits(lambda: until(lambda: BACKENDS["etcd"].probe(*node.address)))) >= 0.010
+    assert statistics.median(waits(lambda: until(lambda: node.kind.probe(node)))) >= 0.010
     assert version(node).startswith(sources.CARRIED["etcd"][base.SUITES[0]])
     node.kill()
     node.let_go()
@@ -282,7 +281,7 @@ def test_every_request_to_etcd_waits(planted: Plant, environment: OwnEnvironment
 
 @plant("zookeeper:leaked-node")
 def test_an_ephemeral_node_stays(planted: Plant, environment: OwnEnvironment) -> None:
-    zk1, zk2 = ("{}:{}".format(*node.address) for node in environment.cluster("zookeeper").nodes[:2])
+    zk1, zk2 = (node.endpoint for node in environment.cluster("zookeeper").nodes[:2])
     with zookeeper(zk1) as client:
         queued, _ = client.create("/planted-", b"", ephemeral=True, sequence=True, include_data=True)
         client.create("/planted", b"", ephemeral=True)

@@ -26,7 +26,7 @@ from infra.faults.target import Hit, Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, target_of
 from infra.tests.live import hurting
-from infra.tests.live.hurting import asked, await_, await_kept, keep, kept, leader_hit, place, reign, session, version
+from infra.tests.live.hurting import asked, await_, await_kept, keep, kept, leader_hit, reign, session, version
 from infra.waiting import MonotonicClock
 
 SOON = 5.0  # seconds for a login that is tried again
@@ -82,8 +82,8 @@ def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
     assert series(old, *meant) == list(meant.values())
     await_(target.cluster.ready)
     await_kept(target, "before")
-    since = BACKENDS["etcd"].held(leader.address, bool).last
-    assert len({BACKENDS["etcd"].held(node.address, bool, since).whole for node in target.cluster.nodes}) == 1
+    since = BACKENDS["etcd"].held(leader, bool).last
+    assert len({BACKENDS["etcd"].held(node, bool, since).whole for node in target.cluster.nodes}) == 1
     other = OwnEnvironment.attach(old.name)
     for each in (old, other):
         await_unclean(each, f"{leader.name} runs fencepost/etcd:trixie, not fencepost/etcd:bookworm")
@@ -151,7 +151,7 @@ def test_redis_can_go_back_until_it_has_rewritten_its_file(old: OwnEnvironment) 
     await_unclean(old)
 
     applied(target, injection)
-    with hurting.redis_at(node.address) as redis:
+    with hurting.redis_at(node.endpoint) as redis:
         redis.bgrewriteaof()
         await_(lambda: redis.info("persistence")["aof_rewrites"] > 0)
         await_(lambda: not redis.info("persistence")["aof_rewrite_in_progress"])
@@ -189,7 +189,7 @@ def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) 
     else:  # the member that was replaced has been elected meanwhile
         assert reign(target).term > before.term
     assert series(old, *etcds) == ["3.5"] * 3
-    await_(lambda: BACKENDS["etcd"].agreed_version(old.node("etcd1").address).startswith("3.5."))
+    await_(lambda: BACKENDS["etcd"].agreed_version(old.node("etcd1")).startswith("3.5."))
     await_kept(target, "before")
 
     (refused,) = rolled(target, ("3.4", "follower", 3))
@@ -237,7 +237,7 @@ def answer(environment: OwnEnvironment, question: str, user: str = "postgres") -
 def bounced(environment: OwnEnvironment) -> bool:
     """Whether a client gets an answer through PgBouncer."""
     try:
-        with session(environment, place(environment.endpoints_of(BOUNCER, 1)), patience=SOON) as connection:
+        with session(environment, environment.endpoints_of(BOUNCER, 1), patience=SOON) as connection:
             return asked(connection, "SELECT 1") == 1
     except psycopg.OperationalError:
         return False
@@ -267,7 +267,7 @@ class Hammer:
         self._thread.join()
 
     def _run(self) -> None:
-        at = place(self._environment.endpoints("postgres", 1)[0])
+        at = self._environment.endpoints("postgres", 1)[0]
         while not self._ended.is_set():
             try:
                 with session(self._environment, at, patience=SOON) as connection:
@@ -311,7 +311,7 @@ def test_postgres_goes_up_with_all_data_but_no_sessions_and_cannot_go_back(old: 
     with session(old) as connection:
         connection.execute(MADE)
         connection.execute("CREATE TABLE written (number bigserial)")
-    holder = session(old, place(old.endpoints("postgres", 2)[0]))
+    holder = session(old, old.endpoints("postgres", 2)[0])
     holder.execute("SELECT pg_advisory_lock(1)")
     await_(lambda: bounced(old))
 

@@ -8,7 +8,7 @@ import pytest
 from checkers.check import check
 from checkers.tests.build import FACTS, Book
 from infra.backends import BACKENDS
-from infra.backends.backend import Address, Backend
+from infra.backends.backend import Backend, Server
 from infra.backends.redis import PRIMARY, REPLICA
 from infra.background_writes import BackgroundWrites
 from infra.environment import Environment
@@ -28,7 +28,7 @@ def lane_of(backend: str, key: str) -> RunningLane:
 
 
 def writes_of(environment: Environment, backend: str) -> BackgroundWrites:
-    return BackgroundWrites(BACKENDS[backend], [node.address for node in environment.cluster(backend).nodes])
+    return BackgroundWrites(BACKENDS[backend], environment.cluster(backend).nodes)
 
 
 def looked(environment: Environment, lane: RunningLane, writes: BackgroundWrites | None = None) -> members.Look:
@@ -69,7 +69,7 @@ def test_all_members_hold_a_grant_until_it_is_released(environment: Environment,
 
 @pytest.mark.needs("redis")
 def test_a_live_key_that_is_missing_on_the_replica_is_always_reported(environment: Environment) -> None:
-    primary, replica = (redis_at(environment.node(node).address) for node in (PRIMARY, REPLICA))
+    primary, replica = (redis_at(environment.node(node).endpoint) for node in (PRIMARY, REPLICA))
     replica.config_set("replica-read-only", "no")
     try:
         for number in range(10):
@@ -115,12 +115,12 @@ def test_members_hold_what_was_written_beside_the_locks_though_one_was_killed(
     gone = next(name for name, there in writes.known.items() if there is False)
     written_there = kind.written
 
-    def damaged(_: Backend, address: Address) -> frozenset[str]:
-        names = written_there(address)
-        return names - {kept} | {gone} if address == first.address else names
+    def damaged(_: Backend, server: Server) -> frozenset[str]:
+        names = written_there(server)
+        return names - {kept} | {gone} if server is first else names
 
     with monkeypatch.context() as patch:
         patch.setattr(type(kind), "written", damaged)
         assert kinds(looked(environment, lane, writes)) == ["removed-write-kept", "write-not-kept"]
     writes.clear()
-    assert not kind.written(second.address)
+    assert not kind.written(second)

@@ -106,7 +106,7 @@ def await_signs(lane: Lane, later: float = 0.0) -> None:
 
 
 def ask(lane: Lane, *words: object) -> Any:
-    with connect(lane.environment.node(PRIMARY).address, SOON) as redis:
+    with connect(lane.environment.node(PRIMARY).endpoint, SOON) as redis:
         return redis.execute_command(*words)
 
 
