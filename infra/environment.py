@@ -164,12 +164,15 @@ class Environment(ABC):
 
     def store_dsn(self, group: int | None) -> str:
         """The DSN of the store for a client group; for None, by a way that no fault touches."""
-        endpoint = self._reach.past(STORE) if group is None else self._reach.through(STORE, group)
-        return f"postgresql://{STORE_KIND.user}:{self.password}@{endpoint}/fencepost"
+        return f"postgresql://{STORE_KIND.user}:{self.password}@{self.store_endpoint(group)}/fencepost"
+
+    def store_endpoint(self, group: int | None) -> str:
+        """`host:port` of the store, as in `store_dsn`."""
+        return self._reach.past(STORE) if group is None else self._reach.through(STORE, group)
 
     def store_health(self) -> Health | None:
         """The health of the store. No fault touches the store's server, so its clock is the engine's own."""
-        return self._probe(STORE, self._reach.past(STORE))
+        return self._probe(STORE, self.store_endpoint(None))
 
     def made_from(self) -> dict[str, dict[str, Any]]:
         """As `ServerProcess.made_from`, for Toxiproxy and the store, which every environment has. Raises Failed."""

@@ -237,7 +237,7 @@ def await_whole(target: Target) -> None:
     """
     if target.kind.has(Trait.REPLICA) and (pair := target.environment.failover()):
         pair.fail_back()
-    endpoints = list(target.endpoints.values())
+    endpoints = [target.endpoints[link] for link in target.client_links]
 
     def whole() -> bool:
         if not target.cluster.ready():

@@ -9,11 +9,13 @@ from typing import Final
 
 from infra.errors import Failed
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN
-from infra.faults.link_probe import LinkAnswer, Prober
+from infra.faults.link_probe import PATIENCE, LinkAnswer
 from infra.faults.target import Target
 from infra.network.links import Cut
+from infra.network.topology import STORE
 
 Pairs = Sequence[tuple[str, str]]
+"""Links of client groups: (group, node) for each, or the link of one group to the store."""
 
 SHOWS: Final = {Cut.REFUSE: {LinkAnswer.CLOSED}, Cut.DROP: {LinkAnswer.SILENT}, Cut.HOLD: {LinkAnswer.SILENT}}
 """How a link is cut -> what becomes of a question."""
@@ -26,30 +28,18 @@ _MASKED: Final = 1.0
 
 
 def await_cut(target: Target, pairs: Pairs, shows: Collection[LinkAnswer]) -> None:
-    """Wait until questions through these links (group, node) have no other results than `shows`. Raises Failed."""
-    await_silence(target, target.prober, [target.endpoints[pair] for pair in pairs], shows, f"{_words(pairs)} are cut")
-
-
-def await_silence(
-    target: Target, prober: Prober, endpoints: Sequence[str], shows: Collection[LinkAnswer], what: str
-) -> None:
-    """As `await_cut`, for any servers, each by its `host:port`. what: "c1, store are cut"."""
+    """Wait until questions through these links have no other results than `shows`. Raises Failed."""
     shown = set(shows if target.alone else DOWN)
-    if not target.clock.wait(PROVEN_WITHIN, lambda: set(prober.ask_all(endpoints)) <= shown):
-        raise Failed(f"{what}, but questions still pass")
+    if not target.clock.wait(PROVEN_WITHIN, lambda: _answers(target, pairs, PATIENCE) <= shown):
+        raise Failed(f"{_words(pairs)} are cut, but questions still pass")
 
 
 def await_answers(target: Target, pairs: Pairs) -> None:
     """Unless another fault is on, wait until questions through these links are answered. Raises Failed."""
-    await_voices(target, target.prober, [target.endpoints[pair] for pair in pairs], f"{_words(pairs)} are healed")
-
-
-def await_voices(target: Target, prober: Prober, endpoints: Sequence[str], what: str) -> None:
-    """As `await_answers`, for any servers, each by its `host:port`. what: "c1, store are healed"."""
     if target.alone and not target.clock.wait(
-        HEALED_WITHIN, lambda: set(prober.ask_all(endpoints, _PATIENCE)) <= {LinkAnswer.ANSWERED}, LOOK_EVERY
+        HEALED_WITHIN, lambda: _answers(target, pairs, _PATIENCE) <= {LinkAnswer.ANSWERED}, LOOK_EVERY
     ):
-        raise Failed(f"{what}, but questions stay without an answer")
+        raise Failed(f"{_words(pairs)} are healed, but questions stay without an answer")
 
 
 def await_slow(target: Target, pairs: Pairs, seconds: float, size: int = 0, *, to_the_end: bool = False) -> None:
@@ -74,6 +64,14 @@ def await_slow(target: Target, pairs: Pairs, seconds: float, size: int = 0, *, t
         raise Failed(f"{_words(pairs)} are slow, but {amiss[0]}, which should have taken {seconds:.2f} s")
 
 
+def _answers(target: Target, pairs: Pairs, patience: float) -> set[LinkAnswer]:
+    """What becomes of questions through these links, asked at the same time."""
+    prober = target.store_prober if any(node == STORE for _, node in pairs) else target.prober
+    return set(prober.ask_all([target.endpoints[pair] for pair in pairs], patience))
+
+
 def _words(pairs: Pairs) -> str:
+    if any(node == STORE for _, node in pairs):
+        return " and the ".join(pairs[0])
     ends = dict.fromkeys(end for pair in pairs for end in pair)
     return f"the links of {', '.join(ends)}"

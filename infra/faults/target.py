@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, cast
 
-from infra.backends import BACKENDS, STORE
+from infra.backends import STORE as STORE_KIND
 from infra.background_writes import BackgroundWrites
 from infra.faults.link_probe import Prober
-from infra.network import topology
 from infra.network.links import BY_HAND
+from infra.network.topology import GROUPS, STORE, client
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -159,7 +159,7 @@ class Hit:
     lane: str = ""
 
 
-STORE_PROBER: Final = Prober(STORE)
+STORE_PROBER: Final = Prober(STORE_KIND)
 
 MASKED_FOR: Final = 5.0
 """Seconds to wait for an effect while another fault is on: the other fault may prevent the effect altogether."""
@@ -169,15 +169,13 @@ MASKED_FOR: Final = 5.0
 class Target:
     """What the faults of one trial are done to."""
 
-    backend: str
+    environment: Environment
     cluster: Cluster
-    links: Links
-    groups: tuple[str, ...]  # client groups as ends of links: c1, c2, c3
-    endpoints: Mapping[tuple[str, str], str]  # (group, node) -> `host:port` of the node through the links of that group
+    # (client group, node or STORE) -> `host:port` of that node, or of the store, through the links of the group
+    endpoints: Mapping[tuple[str, str], str]
     actors: Actors
     clock: Clock
     prober: Prober  # asks the nodes through the links
-    environment: Environment  # for what only it can do: the store's links, disks, failover
     writes: BackgroundWrites  # the client that writes beside the locks
     by: str = BY_HAND  # the key under which this fault acts, for the verbs of links and nodes
     alone: bool = True  # whether no other fault is on. If one is, it may mask what a proof looks for: see `link_proof`
@@ -188,20 +186,32 @@ class Target:
         """The target of a backend in an environment. Raises KeyError unless the backend was booted there."""
         cluster = environment.cluster(backend)
         endpoints = {
-            (topology.client(group), node.name): endpoint
-            for group in topology.GROUPS
-            for node, endpoint in zip(cluster.nodes, environment.endpoints(backend, group), strict=True)
+            (client(group), node.name): environment.endpoints_of(node.name, group)
+            for group in GROUPS
+            for node in cluster.nodes
         }
-        groups = tuple(map(topology.client, topology.GROUPS))
-        kind = BACKENDS[backend]
-        prober = Prober(kind, environment.access(backend))
-        writes = BackgroundWrites(kind, cluster.nodes)
-        return cls(backend, cluster, environment.links, groups, endpoints, actors, clock, prober, environment, writes)
+        endpoints |= {(client(group), STORE): environment.store_endpoint(group) for group in GROUPS}
+        prober = Prober(cluster.kind, environment.access(backend))
+        writes = BackgroundWrites(cluster.kind, cluster.nodes)
+        return cls(environment, cluster, endpoints, actors, clock, prober, writes)
 
     @property
     def kind(self) -> Backend:
         """The kind of server that the nodes are."""
-        return BACKENDS[self.backend]
+        return self.cluster.kind
+
+    @property
+    def backend(self) -> str:
+        return self.kind.name
+
+    @property
+    def links(self) -> Links:
+        return self.environment.links
+
+    @property
+    def client_links(self) -> list[tuple[str, str]]:
+        """(client group, node) for each link between clients and nodes."""
+        return [link for link in self.endpoints if link[1] != STORE]
 
     @property
     def members(self) -> tuple[str, ...]:

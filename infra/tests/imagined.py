@@ -21,6 +21,7 @@ from infra.cluster import clock_skew
 from infra.cluster.container import Container
 from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Cluster, Node
+from infra.faults.fault_options import ALL_GROUPS
 from infra.faults.link_probe import LinkAnswer, Prober, T
 from infra.faults.target import Target
 from infra.network import topology, toxics
@@ -168,15 +169,12 @@ class Star:
         return Node(name, f"{name}:0", OPEN, self.kind, process, self.links, untouched=True)
 
     def target(self, by: str, *, alone: bool) -> Target:
-        groups = tuple(map(topology.client, topology.GROUPS))
-        endpoints = {(group, name): f"{group}:{name}" for group in groups for name in self.engines}
-        environment = SimpleNamespace(disks=self.disks, failover=lambda: None)
+        endpoints = {(group, name): f"{group}:{name}" for group in ALL_GROUPS for name in (*self.engines, "store")}
+        environment = SimpleNamespace(disks=self.disks, failover=lambda: None, links=self.links)
         environment.store_health = lambda: Health("", ahead=0.0)
-        environment.store_dsn = "postgresql://postgres:x@c{}:store/fencepost".format
         return Target(
-            self.backend, self.cluster, self.links, groups, endpoints, self.world, self.world,
-            ImaginedProber(self), cast("Any", environment), cast("Any", ImaginedWrites(self)), by, alone,
-            ImaginedProber(self),
+            cast("Any", environment), self.cluster, endpoints, self.world, self.world,
+            ImaginedProber(self), cast("Any", ImaginedWrites(self)), by, alone, ImaginedProber(self),
         )  # fmt: skip
 
     def unclean(self) -> list[str]:

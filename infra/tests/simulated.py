@@ -237,12 +237,10 @@ class World:
             self.healed.append("cluster")
             return True
 
-        cluster, links = SimpleNamespace(nodes=(), ready=ready, leader=nobody), SimpleNamespace(lift=str)
-        environment = SimpleNamespace(heal=lambda: self.healed.append("environment"))
-        return Target(
-            "etcd", cast("Any", cluster), cast("Any", links), (), {}, self, self,
-            Prober(Etcd()), cast("Any", environment), cast("Any", None),
-        )  # fmt: skip
+        cluster = SimpleNamespace(nodes=(), ready=ready, leader=nobody, kind=Etcd())
+        environment = SimpleNamespace(heal=lambda: self.healed.append("environment"), links=SimpleNamespace(lift=str))
+        prober, writes = Prober(Etcd()), cast("Any", None)
+        return Target(cast("Any", environment), cast("Any", cluster), {}, self, self, prober, writes)
 
     def at_rest(self) -> bool:
         caught = any(lane.armed or any(worker.hurt for worker in lane.workers) for lane in self.all_lanes)

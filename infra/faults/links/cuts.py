@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 from infra.backends.backend import Trait
 from infra.faults import link_proof
@@ -36,15 +35,10 @@ Way = Literal["both", "requests", "replies"]
 """Which bytes between a client group and a node are lost."""
 
 
-def client_pairs(target: Target) -> list[tuple[str, str]]:
-    """Every (group, node)."""
-    return [(group, node.name) for group in target.groups for node in target.cluster.nodes]
-
-
 def heal_clients(target: Target) -> None:
     """Undo what was done to links, and prove it by questions through each link of the clients."""
     target.links.lift(target.by)
-    link_proof.await_answers(target, client_pairs(target))
+    link_proof.await_answers(target, target.client_links)
 
 
 class OnClientLinks(Momentary):
@@ -119,9 +113,7 @@ class StoreLink:
             target.links.block(self.group, STORE, Cut.HOLD, target.by)
         else:
             target.links.block(STORE, self.group, Cut.DROP, target.by)
-        shows = SHOWS[Cut.HOLD] if self.late else DOWN
-        what = f"{self.group} and the store are cut"
-        link_proof.await_silence(target, target.store_prober, self._endpoints(target), shows, what)
+        link_proof.await_cut(target, [(self.group, STORE)], SHOWS[Cut.HOLD] if self.late else DOWN)
         applied = target.clock.now()
         let_go(traps)
         return [Hit("cut", self._words(), begun, applied), *hits_of(traps)]
@@ -130,11 +122,7 @@ class StoreLink:
         """Proven by a question to the store through the link."""
         target.actors.let_go(target.by)
         target.links.lift(target.by)
-        what = f"{self.group} and the store are healed"
-        link_proof.await_voices(target, target.store_prober, self._endpoints(target), what)
-
-    def _endpoints(self, target: Target) -> list[str]:
-        return [urlsplit(target.environment.store_dsn(int(self.group.removeprefix("c")))).netloc.rpartition("@")[2]]
+        link_proof.await_answers(target, [(self.group, STORE)])
 
     def _words(self) -> str:
         words = "requests of clients {} to the store" if self.late else "replies of the store to clients {}"

@@ -11,7 +11,7 @@ from typing import Final
 from infra.faults import link_proof
 from infra.faults.fault import SPANS, Fault
 from infra.faults.fault_options import number, within
-from infra.faults.links.cuts import OnClientLinks, client_pairs
+from infra.faults.links.cuts import OnClientLinks
 from infra.faults.target import Hit, Target
 from infra.network import toxics
 from infra.network.toxics import Impairment
@@ -47,10 +47,10 @@ class Impair(OnClientLinks):
         """Proven by the time that a question takes through each link of the clients."""
         begun = target.clock.now()
         with target.links.together():
-            for a, b in (*peer_pairs(target), *client_pairs(target)):
+            for a, b in (*peer_pairs(target), *target.client_links):
                 target.links.impair(a, b, self.what, target.by)
                 target.links.impair(b, a, self.what, target.by)
-        link_proof.await_slow(target, client_pairs(target), self.least, self.size, to_the_end=self.to_the_end)
+        link_proof.await_slow(target, target.client_links, self.least, self.size, to_the_end=self.to_the_end)
         return [Hit("slow", f"all links of {target.backend}", begun, target.clock.now())]
 
 

@@ -14,9 +14,9 @@ from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import link_proof
 from infra.faults.fault import Fault
-from infra.faults.fault_options import Site, choice, number, one_of, within
+from infra.faults.fault_options import ALL_GROUPS, Site, choice, number, one_of, within
 from infra.faults.link_probe import LinkAnswer
-from infra.faults.links.cuts import HOW, OnClientLinks, client_pairs, heal_clients
+from infra.faults.links.cuts import HOW, OnClientLinks, heal_clients
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 from infra.network.toxics import RESET
@@ -44,7 +44,7 @@ class ResetConnections(OnClientLinks):
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by connections of our own through each of the links, which end without an answer."""
-        pairs = client_pairs(target)
+        pairs = target.client_links
         hits = []
         for time in range(self.times):
             if time:
@@ -91,7 +91,7 @@ class Flap(OnClientLinks):
         """Each time is proven by questions through the links of the clients, down and up."""
         there_are = target.links.pairs()
         ends = dict.fromkeys(a if b == self.node else b for a, b in there_are if self.node in (a, b))
-        clients = [(group, self.node) for group in target.groups]
+        clients = [(group, self.node) for group in ALL_GROUPS]
         hits = []
         for time in range(self.times):
             if time:

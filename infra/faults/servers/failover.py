@@ -15,7 +15,7 @@ from infra.cluster.virtual_address import Failover
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
-from infra.faults.fault_options import follower, number, within
+from infra.faults.fault_options import ALL_GROUPS, follower, number, within
 from infra.faults.link_probe import PATIENCE
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
@@ -70,7 +70,7 @@ class PromoteReplica:
     def _all_lack(self, target: Target, mark: str) -> bool:
         """Whether every client group comes to a primary without the mark, unless another fault keeps a group away."""
         patience, pair = PROVEN_WITHIN if target.alone else PATIENCE, _pair(target)
-        seen = [pair.roles.look(target.endpoints[group, self.primary], patience) for group in target.groups]
+        seen = [pair.roles.look(target.endpoints[group, self.primary], patience) for group in ALL_GROUPS]
         if target.alone and None in seen:
             return False
         return all(look is None or (look[0] and look[1] != mark) for look in seen) and pair.led_away()

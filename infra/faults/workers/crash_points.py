@@ -15,7 +15,7 @@ from infra.faults import fault, link_proof
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, SPANS, Fault, OnNodes, OnWorkers
 from infra.faults.fault_options import LEADER, choice, number, within
 from infra.faults.gate_scripts import GateTrap, Script, catch, catch_within, hits_of, let_go, run_traps
-from infra.faults.links.cuts import CutClients, OnClientLinks, client_pairs
+from infra.faults.links.cuts import CutClients, OnClientLinks
 from infra.faults.servers.strikes import end, named
 from infra.faults.target import Hit, Target
 from infra.faults.workers.holders import INTRUDES_WITHIN, NEEDS, SETTLED_WITHIN
@@ -110,7 +110,7 @@ class LateRelease(OnWorkers, OnClientLinks):
     def apply(self, target: Target) -> Sequence[Hit]:
         """The delay is proven by questions. Returns when every lane is through, or too much time has passed."""
         ttl, begun = target.actors.ttl, target.clock.now()
-        pairs = client_pairs(target)
+        pairs = target.client_links
         with target.links.together():
             for group, node in pairs:
                 target.links.impair(node, group, delay(self.latency), target.by)

@@ -13,6 +13,7 @@ from infra.backends.postgres import BOUNCER
 from infra.backends.redis import PRIMARY, REPLICA
 from infra.cluster.virtual_address import Failover
 from infra.errors import Failed
+from infra.faults.fault_options import ALL_GROUPS
 from infra.faults.plan import Plan, Step
 from infra.faults.runner import Runner
 from infra.faults.servers import failover
@@ -21,7 +22,7 @@ from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, on
 from infra.tests.live import hurting
-from infra.tests.live.hurting import PATIENCE, Session, asked, await_, done, live, place, redis_at, reign, version
+from infra.tests.live.hurting import PATIENCE, Session, asked, await_, done, live, redis_at, reign, version
 from infra.waiting import MonotonicClock
 
 LONG = 600_000  # ms; a lease that ends in no test
@@ -29,7 +30,7 @@ LONG = 600_000  # ms; a lease that ends in no test
 
 def client(endpoint: str) -> Redis:
     """A client of whichever server is there; it never asks twice."""
-    return redis_at(place(endpoint))
+    return redis_at(endpoint)
 
 
 def pair_of(target: Target) -> Failover:
@@ -82,14 +83,14 @@ class TestPromoteReplica:
             assert hit.target.startswith(f"{REPLICA}, ")
             assert granted == [4]
             assert connection.recv(1) == b""  # connections that were open are closed
-            for group in target.groups:
+            for group in ALL_GROUPS:
                 assert client(target.endpoints[group, PRIMARY]).get("lock") is None
             assert past(target, PRIMARY).get("lock") == "A"  # the old primary knows it, asked past the links
             assert client(second).set("lock", "B", nx=True, px=LONG)  # and both hold it
             assert client(second).incr("tokens") == 4  # a token that A has, too
             await_unclean(target.environment, f"clients of {PRIMARY} are led to {REPLICA}", f"{REPLICA} was promoted")
         await_(pair_of(target).follows)
-        for group in target.groups:
+        for group in ALL_GROUPS:
             assert client(target.endpoints[group, PRIMARY]).mget("lock", "tokens") == ["B", "4"]
         assert past(target, PRIMARY).mget("lock", "tokens") == ["B", "4"]
         assert 0 < past(target, PRIMARY).pttl("lock") < LONG
@@ -202,7 +203,7 @@ def terminated(target: Target) -> int:
 
 
 def session_of(target: Target, group: str, node: str = "postgres", patience: float = PATIENCE) -> Session:
-    at = place(target.environment.endpoints_of(node, int(group[1:])))
+    at = target.environment.endpoints_of(node, int(group[1:]))
     return hurting.session(target.environment, at, patience=patience)
 
 

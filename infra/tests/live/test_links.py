@@ -73,7 +73,7 @@ def test_links_are_slow_and_narrow_as_long_as_a_fault_is_on(target: Target) -> N
     """Each fault itself proves that every answer on a client's link is late. For peers, only the cluster can tell."""
     for name in ("slow-links", "throttle-links"):
         with done(target, name):
-            assert len(target.links.active()) >= len(target.endpoints)
+            assert len(target.links.active()) >= len(target.client_links)
             await_(target.cluster.ready)
 
 

@@ -2,6 +2,7 @@
 
 from infra.cluster.nodes import Node
 from infra.faults import fault
+from infra.faults.fault_options import ALL_GROUPS
 from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
@@ -30,7 +31,7 @@ def test_an_isolated_leader_is_succeeded_and_still_reached(target: Target) -> No
         await_(seen_often)
         assert target.cluster.nodes.index(old) not in seen
         assert not target.cluster.ready()
-        for group in target.groups:
+        for group in ALL_GROUPS:
             hurting.await_answer(target, group, old.name, LinkAnswer.ANSWERED)
 
 

@@ -153,7 +153,7 @@ def test_a_follower_that_is_cut_off_is_no_sign_of_life(lanes: Lanes) -> None:
         cluster.await_ready()
         leader = cluster.leader()
         followers.append(next(node for node in cluster.nodes if node is not leader))
-        mine = lane.client(1, TTL, only=followers[-1].index)
+        mine = lane.client(1, TTL, only=cluster.nodes.index(followers[-1]))
         grant = eventually(lambda: mine.acquire(lane.key, SOON))
         yield  # the follower is cut off
         outcome = was_sent(ends(cast(Session, mine).keep_alive))
