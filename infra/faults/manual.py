@@ -32,7 +32,7 @@ from infra.faults.fault import NO_CLOCK, NO_TAP, OURS, FaultInjection
 from infra.faults.gate_scripts import HitWorkers
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
 from infra.faults.runner import Runner
-from infra.faults.target import Aim, Target, Victim
+from infra.faults.target import Actors, Aim, Target, Victim
 from infra.own_environment import OwnEnvironment
 from infra.suggestions import instead
 from infra.waiting import MonotonicClock
@@ -162,8 +162,8 @@ def _leave(step: Step, target: Target) -> None:
 # --- the process ---
 
 
-class OneProcess:
-    """A process of the user's own in place of workers (see `Actors`). It has no gates, so it is hit at once."""
+class OneProcess(Actors):
+    """A process of the user's own in place of workers. It has no gates, so it is hit at once."""
 
     def __init__(self, pid: int | None, ttl: float, environment: str = "") -> None:
         """pid: None: no process. ttl: seconds. environment: its heal also lets the process go on, if it is frozen."""
@@ -190,26 +190,14 @@ class OneProcess:
         del lane, among
         return () if self._victim is None else (self._victim,)
 
-    def kill_waiter(self, lane: str, key: int) -> Victim | None:
-        """None: nobody can know whether the process waits."""
-        del lane, key
-        return None
-
     def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
         """Does nothing: the wall clock of the process is not ours to move."""
         del seconds, by
         return ()
 
-    def disarm(self, lane: str, among: tuple[int, ...] = ()) -> None:
-        """Nothing is armed for longer than a moment."""
-
     def thaw(self, victim: Victim) -> None:
         self._signal(signal.SIGCONT)
         frozen.forget(self._environment, victim.process)
-
-    def settled(self, victim: Victim) -> bool:
-        del victim
-        return False
 
     def let_go(self, by: str) -> None:
         del by

@@ -6,7 +6,7 @@ Who leads, who holds and who is hit is found out when the fault is applied. Time
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, cast
+from typing import TYPE_CHECKING, Final, Literal, Self, cast
 
 from infra.backends import STORE as STORE_KIND
 from infra.background_writes import BackgroundWrites
@@ -72,15 +72,17 @@ class Aim:
     message: int = 0
 
 
-class Actors(Protocol):
-    """The workers of all lanes of a trial; the suites implement this."""
+class Actors:
+    """The workers of all lanes of a trial; the suites implement this.
 
-    @property
-    def ttl(self) -> float:
-        """Seconds; the longest TTL of the lanes."""
+    ttl: seconds; the longest TTL of the lanes. A subclass leaves out what its workers are never asked.
+    """
+
+    ttl: float
 
     def lanes(self) -> Sequence[str]:
         """The names of the lanes whose workers can be hit."""
+        raise NotImplementedError
 
     def arm(self, lane: str, aim: Aim) -> None:
         """From now on a worker of the lane that reaches the gate takes the action. Several do if they come at once.
@@ -90,15 +92,18 @@ class Actors(Protocol):
 
     def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
         """The victims since the lane was armed for these workers, the earliest first."""
+        raise NotImplementedError
 
     def kill_waiter(self, lane: str, key: int) -> Victim | None:
         """Kill the longest waiter for the key, if another waits behind it or none comes soon. None: nobody yet."""
+        raise NotImplementedError
 
     def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
         """Move wall clocks in each lane, the n-th living worker's by the n-th of `seconds`, until `let_go` of this key.
 
         Returns the workers whose clocks have followed; the clock of a frozen worker does not.
         """
+        raise NotImplementedError
 
     def disarm(self, lane: str, among: tuple[int, ...] = ()) -> None:
         """From now on none of these workers takes the action. When this returns, `caught` knows all that did."""
@@ -110,6 +115,7 @@ class Actors(Protocol):
         """Whether the victim, since it was thawed, has ended the round that it was caught in, release included (if it
         was caught in a renewal: only that renewal), or the worker no longer lives.
         """
+        raise NotImplementedError
 
     def let_go(self, by: str) -> None:
         """Disarm what this key armed, thaw its victims, the latest first, set right the clocks it moved. Idempotent."""
@@ -117,18 +123,19 @@ class Actors(Protocol):
     def release_all(self) -> None:
         """Disarm every lane and let every worker go on. Idempotent; works also when workers have died."""
 
-
-class TappedActors(Actors, Protocol):
-    """Workers with a tap between them and their links, for faults that need a tap: their pairs, and what is counted."""
+    # --- for faults that need a tap between workers and their links ---
 
     def pairs(self, lane: str) -> Sequence[tuple[int, ...]]:
         """For each lock of a lane: the numbers of the workers that have the lock to themselves."""
+        raise NotImplementedError
 
     def rounds(self, lane: str, among: tuple[int, ...], verb: Verb) -> int:
         """How many rounds have ended, all in all, in those threads of these workers that do this verb."""
+        raise NotImplementedError
 
     def messages(self, lane: str, among: tuple[int, ...], verb: Verb) -> Sequence[int]:
         """How often this verb of these workers got a first message from the server, how often a second, and so on."""
+        raise NotImplementedError
 
     def revive(self, lane: str) -> None:
         """Replace the dead workers of a lane."""

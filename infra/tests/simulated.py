@@ -11,7 +11,7 @@ from infra.errors import Failed
 from infra.faults.link_probe import Prober
 from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
-from infra.faults.target import Aim, Target, Victim
+from infra.faults.target import Actors, Aim, Target, Victim
 
 MS = 1_000_000
 TTL = 1.0
@@ -135,7 +135,7 @@ class Lane:
 
 
 @dataclass(slots=True)
-class World:
+class World(Actors):
     """Actors, clock and target of a trial."""
 
     all_lanes: list[Lane]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from checkers import row_format
-from infra.faults.target import Action, Aim, Gate, Verb, Victim
+from infra.faults.target import Action, Actors, Aim, Gate, Verb, Victim
 from suites.trial.lane_history import awaited
 from suites.worker import gates, wall_clock
 from suites.worker.pool import ForkServer, Handle
@@ -64,8 +64,8 @@ class HeldVictim:
         return gates.rounds(self.handle.page, self.armed.gate)
 
 
-class WorkerControl:
-    """Fills in `infra.faults.target.Actors`. `lanes` maps the name of a lane to its workers, the dead included."""
+class WorkerControl(Actors):
+    """The workers of a trial. `lanes` maps the name of a lane to its workers, the dead included."""
 
     def __init__(
         self,

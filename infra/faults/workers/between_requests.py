@@ -19,7 +19,7 @@ from infra.faults.gate_scripts import GateTrap, Script, run_scripts
 from infra.faults.target import Action, Hit, Kind, Target, Verb, Victim
 from infra.faults.workers.crash_points import crash_one
 from infra.faults.workers.holders import INTRUDES_WITHIN, NEEDS, SETTLED_WITHIN
-from infra.faults.workers.walks import MOST, Pair, Side, actors_of, lease_over, noted, others_of, pairs_of
+from infra.faults.workers.walks import MOST, Pair, Side, lease_over, noted, others_of, pairs_of
 
 WORKLOAD: Final = "pairs"
 """The workload whose lanes are struck: see `Fault.workload`."""
@@ -81,7 +81,7 @@ class AtEveryTwoMessages(OnWorkers):
         for lane in target.actors.lanes():
             mine = [pair for pair in pairs if pair.trap.lane == lane]
             tries, both = sum(pair.tries for pair in mine), sum(pair.both for pair in mine)
-            actors_of(target).note(lane, "two at once", tries, range(1, both + 1))
+            target.actors.note(lane, "two at once", tries, range(1, both + 1))
         return hits
 
     def _walk(self, pair: Pair) -> Script:
@@ -164,7 +164,7 @@ def _until_another_holds(trap: GateTrap, victim: Victim) -> Script:
 
 def _until_another_was_there(trap: GateTrap, victim: Victim) -> Script:
     """Another worker acquires and releases, if it can. Then the victim goes on."""
-    actors, others = actors_of(trap.target), others_of(trap, victim)
+    actors, others = trap.target.actors, others_of(trap, victim)
     before = actors.rounds(trap.lane, others, "acquire")
     within = PASSES_WITHIN * actors.ttl
     yield from trap.wait(within, lambda: actors.rounds(trap.lane, others, "acquire") > before)
@@ -174,7 +174,7 @@ def _until_another_was_there(trap: GateTrap, victim: Victim) -> Script:
 def _until_freed(trap: GateTrap, victim: Victim) -> Script:
     """Another worker gets the lock of the dead worker in the end, and a new worker replaces the dead one."""
     yield from _another(trap, victim)
-    actors_of(trap.target).revive(trap.lane)
+    trap.target.actors.revive(trap.lane)
 
 
 def _until_settled(trap: GateTrap, victim: Victim) -> Script:

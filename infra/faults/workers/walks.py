@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from infra.faults.gate_scripts import Catching, GateTrap, Script, catch_within, hits_of
-from infra.faults.target import Action, Gate, Hit, TappedActors, Target, Verb, Victim
+from infra.faults.target import Action, Gate, Hit, Target, Verb, Victim
 from infra.faults.workers.holders import FREED_WITHIN, SETTLED_WITHIN
 
 MOST: Final = 8
@@ -57,10 +57,6 @@ WALKS: Final = (
 Side = Literal["request", "answer"]
 
 
-def actors_of(target: Target) -> TappedActors:
-    return cast(TappedActors, target.actors)
-
-
 class Pair:
     """Two workers of a lane that have a lock to themselves, on their walk through the messages of a verb."""
 
@@ -90,14 +86,14 @@ class Pair:
 
     def length(self, verb: Verb, part: float = 0.5) -> int:
         """How many messages the verb had so far in at least this part of its occurrences."""
-        counts = actors_of(self.trap.target).messages(self.trap.lane, self.trap.among, verb)
+        counts = self.trap.target.actors.messages(self.trap.lane, self.trap.among, verb)
         return sum(count > 0 and count >= counts[0] * part for count in counts[:MOST])
 
     def catch(self, number: int, side: Side, action: Action) -> Catching:
         """Catch the first worker that comes to the message of this number. None: the verb does not have so many."""
         gate = _gate(self.walk.verb, side)
         trap = self._waiter if self.walk.waits else self.trap
-        actors = actors_of(trap.target)
+        actors = trap.target.actors
         before = actors.rounds(trap.lane, trap.among, self.walk.verb)
 
         self._stays = 0
@@ -120,7 +116,7 @@ class Pair:
     def catch_another(self, first: Victim, verb: Verb, number: int) -> Catching:
         """Catch another worker at this message. None: it does not come before the first's lock may be another's."""
         trap = self.trap.only(others_of(self.trap, first))
-        actors, clock = actors_of(trap.target), trap.target.clock
+        actors, clock = trap.target.actors, trap.target.clock
         before = actors.rounds(trap.lane, trap.among, verb)
         deadline = lease_over(trap)
 
@@ -168,7 +164,7 @@ def pairs_of(target: Target) -> list[Pair]:
     return [
         Pair(target, lane, walk, workers)
         for lane in target.actors.lanes()
-        for walk, workers in zip(WALKS, actors_of(target).pairs(lane), strict=False)
+        for walk, workers in zip(WALKS, target.actors.pairs(lane), strict=False)
     ]
 
 
@@ -180,7 +176,7 @@ def noted(target: Target, pairs: Sequence[Pair]) -> list[Hit]:
         mine = [pair for pair in pairs if (pair.trap.lane, pair.walk.what) == (lane, what)]
         hit = {number for pair in mine for number in pair.hit}
         messages = max(pair.messages(hit) for pair in mine)
-        actors_of(target).note(lane, what, messages, sorted(number for number in hit if number <= messages))
+        target.actors.note(lane, what, messages, sorted(number for number in hit if number <= messages))
     return hits_of([pair.trap for pair in pairs])
 
 
@@ -191,5 +187,5 @@ def lease_over(trap: GateTrap) -> int:
 
 def others_of(trap: GateTrap, victim: Victim) -> tuple[int, ...]:
     """The numbers of the other workers that share the victim's lock."""
-    workers = sum(map(len, actors_of(trap.target).pairs(trap.lane)))
+    workers = sum(map(len, trap.target.actors.pairs(trap.lane)))
     return tuple(number for number in trap.among if number != victim.process % workers)
