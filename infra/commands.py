@@ -191,8 +191,7 @@ def _print_status(client: DockerClient, listed: reaper.FoundEnvironment) -> None
     states = container.states(client, listed.name)
     for backend, cluster in environment.clusters.items():
         leader = cluster.leader()
-        members, auxiliaries = cluster.all_healths()
-        for node, health in zip(cluster.everybody, (*members, *auxiliaries), strict=True):
+        for node, health in cluster.all_healths().items():
             what = [states.get(node.name, "gone"), health.version if health else "does not serve"]
             what += ["leader"] if node is leader else []
             print(f"  {node.name:<14} {', '.join(what)}")

@@ -53,7 +53,7 @@ class OwnEnvironment(Environment):
         self = cls(client, compose.read(client, name))
         states = container.states(client, name)
         for backend in BACKENDS:
-            if all(node in states for node in topology.nodes_of(backend)):
+            if states.keys() >= {*BACKENDS[backend].nodes}:
                 self._clusters[backend] = self._cluster(backend, untouched=False)
         return self
 
@@ -80,11 +80,11 @@ class OwnEnvironment(Environment):
             self._settings = replace(self._settings, images={**new, **self._settings.images})
             absent = [backend for backend in wanted if backend not in self._clusters]
             if absent:
-                compose.up(self._settings, [node for backend in absent for node in topology.nodes_of(backend)])
+                compose.up(self._settings, [node for backend in absent for node in BACKENDS[backend].nodes])
             self._clusters.update({backend: self._cluster(backend, untouched=True) for backend in absent})
         for backend in wanted:
             self._clusters[backend].await_ready(READY_WITHIN)
-            self._await_paths(*topology.nodes_of(backend))
+            self._await_paths(*BACKENDS[backend].nodes)
         if absent:
             say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")
 
@@ -144,19 +144,19 @@ class OwnEnvironment(Environment):
             states = pool.submit(container.states, self._client, self.name)
             replaced = pool.submit(container.replaced, self._client, self.name, self._kept)
             on_disks = pool.submit(self.disks.active)
-            healths = {backend: cluster.all_healths() for backend, cluster in self.clusters.items()}
+            healths = [(cluster, cluster.all_healths()) for cluster in self.clusters.values()]
         lines = links.result() + on_disks.result() + frozen.active(self.name)
         lines += [f"{node} runs {runs}, not {meant}" for node, (runs, meant) in replaced.result().items()]
         for service in ("toxiproxy", topology.STORE, *(node.name for node in self._nodes())):
             if (state := states.result().get(service, "gone")) != "running":
                 lines.append(f"{service} is {state}")
-        for backend, (members, auxiliaries) in healths.items():
-            everybody = dict(zip(topology.nodes_of(backend), (*members, *auxiliaries), strict=True))
-            lines += [f"{node} does not serve" for node, health in everybody.items() if not health]
-            lines += [f"{node} refuses writes" for node, health in everybody.items() if health and health.refuses]
-            lines += clock_skew.astray(everybody, store.result())
-            if all(members) and not BACKENDS[backend].whole(members):
-                lines.append(f"{backend} has no leader that all members follow")
+        for cluster, by_node in healths:
+            lines += [f"{node.name} does not serve" for node, health in by_node.items() if not health]
+            lines += [f"{node.name} refuses writes" for node, health in by_node.items() if health and health.refuses]
+            lines += clock_skew.astray({node.name: health for node, health in by_node.items()}, store.result())
+            members = [by_node[node] for node in cluster.nodes]
+            if all(members) and not cluster.kind.whole(members):
+                lines.append(f"{cluster.kind.name} has no leader that all members follow")
         if self._failover:
             lines += self._failover.unclean()
         return lines
@@ -176,7 +176,7 @@ class OwnEnvironment(Environment):
             access = self._login(kind)
             return Node(name, self._reach.past(name), access, kind, process, self.links, untouched=untouched)
 
-        cluster = Cluster(list(map(node, kind.members)), list(map(node, topology.AUXILIARIES[backend])))
+        cluster = Cluster(list(map(node, kind.members)), [node(auxiliary.name) for auxiliary in kind.auxiliaries])
         if roles := kind.replication:
             pair = cluster.nodes[0], cluster.auxiliaries[0]
             self._failover = Failover(self.links, self._api, roles, *pair, self._settings.slot)

@@ -209,6 +209,11 @@ class Backend(ABC):
         return tuple(self.member(number) for number in range(1, len(self.hosts) + 1))
 
     @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of its members and its auxiliaries, in order."""
+        return (*self.members, *(auxiliary.name for auxiliary in self.auxiliaries))
+
+    @property
     def copies(self) -> tuple[str, ...]:
         """The names of the nodes with the same data, or (). If only one node acknowledges writes, it comes first."""
         return self.members if self.has(Trait.LEADER) else ()

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -210,7 +210,7 @@ class Node(Server):
 
 
 class Cluster:
-    """The nodes of one backend. auxiliaries: its nodes that are no members; see `topology.AUXILIARIES`."""
+    """The nodes of one backend. auxiliaries: its nodes that are no members."""
 
     def __init__(self, nodes: Sequence[Node], auxiliaries: Sequence[Node] = ()) -> None:
         self.nodes: Final = tuple(nodes)
@@ -226,10 +226,9 @@ class Cluster:
         """The health of each member, in order, asked at the same time."""
         return list(self._pool.map(Node.health, self.nodes))
 
-    def all_healths(self) -> tuple[list[Health | None], list[Health | None]]:
-        """The health of each member, and of each auxiliary."""
-        healths = list(self._pool.map(Node.health, self.everybody))
-        return healths[: len(self.nodes)], healths[len(self.nodes) :]
+    def all_healths(self) -> dict[Node, Health | None]:
+        """The health of each node, the members first, asked at the same time."""
+        return dict(zip(self.everybody, self._pool.map(Node.health, self.everybody), strict=True))
 
     def leader(self) -> Node | None:
         """The node that leads, asked past the proxies; None when there is none, and where there are no roles.
@@ -241,7 +240,7 @@ class Cluster:
 
     def ready(self) -> bool:
         """Whether every member serves and follows the same leader, and the auxiliaries serve as they should."""
-        return self.kind.whole(*self.all_healths())
+        return self._whole(self.all_healths())
 
     def await_ready(self, timeout: float = READY_WITHIN, *, mend: Callable[[Node], None] | None = None) -> None:
         """Wait until `ready`. Raises Failed, naming missing nodes, after `timeout` seconds or when a node has ended.
@@ -249,9 +248,8 @@ class Cluster:
         mend: is called again and again for each node that does not serve. With it, ended nodes are not given up.
         """
         deadline = time.monotonic() + timeout
-        while not self.kind.whole(*(healths := self.all_healths())):
-            healths_by_node = zip(self.everybody, (*healths[0], *healths[1]), strict=True)
-            missing = [node for node, health in healths_by_node if not health]
+        while not self._whole(healths := self.all_healths()):
+            missing = [node for node, health in healths.items() if not health]
             ended = [node for node in missing if node.state() == "stopped"]
             if (ended and not mend) or time.monotonic() > deadline:
                 ends = [f"{node.name} ended: {last_words(node.process.logs())}" for node in ended]
@@ -270,3 +268,6 @@ class Cluster:
     def close(self) -> None:
         """End our threads; the nodes stay."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _whole(self, healths: Mapping[Node, Health | None]) -> bool:
+        return self.kind.whole(*([healths[node] for node in nodes] for nodes in (self.nodes, self.auxiliaries)))

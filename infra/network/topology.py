@@ -30,11 +30,6 @@ STORE: Final = "store"
 API_PORT: Final = 8474
 """The port of Toxiproxy's API."""
 
-AUXILIARIES: Final[Mapping[str, tuple[str, ...]]] = {
-    name: tuple(auxiliary.name for auxiliary in backend.auxiliaries) for name, backend in BACKENDS.items()
-}
-"""Backend -> nodes that come with it and are none of its members."""
-
 _BESIDE: Final = {auxiliary.name: auxiliary for backend in BACKENDS.values() for auxiliary in backend.auxiliaries}
 
 FIRST_BYTES: Final = "10.77"
@@ -68,11 +63,6 @@ class Proxy:
     upstream: str
 
 
-def nodes_of(backend: str) -> tuple[str, ...]:
-    """The members and the auxiliaries of a backend."""
-    return BACKENDS[backend].members + AUXILIARIES[backend]
-
-
 def image_variable(name: str) -> str:
     """The variable of docker-compose.yml that names the image of a backend's nodes, or of Toxiproxy."""
     return f"{name.upper().replace('-', '_')}_IMAGE"
@@ -81,12 +71,6 @@ def image_variable(name: str) -> str:
 def own_image_variable(node: str) -> str:
     """The variable for the image of this node alone. If the node has the name of its backend, the variable adds a 1."""
     return image_variable(f"{node}1" if node in BACKENDS else node)
-
-
-@cache
-def backend_of(node: str) -> str:
-    """The backend that a node belongs to; KeyError for the store and for unknown names."""
-    return {name: backend for backend in BACKENDS for name in nodes_of(backend)}[node]
 
 
 def dialled(node: str) -> int:
@@ -104,9 +88,10 @@ def client_port(node: str) -> int:
     return _BESIDE[node].port if node in _BESIDE else kind_of(node).port
 
 
+@cache
 def kind_of(node: str) -> Backend:
     """The backend of a member or an auxiliary, and the one that the store runs on. KeyError for unknown names."""
-    return STORE_KIND if node == STORE else BACKENDS[backend_of(node)]
+    return {STORE: STORE_KIND, **{name: backend for backend in BACKENDS.values() for name in backend.nodes}}[node]
 
 
 def primary_of(node: str) -> str | None:

@@ -276,13 +276,13 @@ def test_names_of_toxics_can_stand_in_a_url_and_are_told_apart() -> None:
 
 
 def test_backends_and_nodes_have_names() -> None:
-    assert topology.backend_of("zk2") == "zookeeper"
     assert topology.client_port("store") == topology.client_port("postgres") == 5432
-    assert [topology.backend_of(node) for node in (REPLICA, BOUNCER)] == ["redis", "postgres"]
+    there = {"zk2": "zookeeper", REPLICA: "redis", BOUNCER: "postgres", "store": "postgres"}
+    assert {node: topology.kind_of(node).name for node in there} == there
     assert REPLICA not in BACKENDS["redis"].members
     assert topology.own_image_variable(REPLICA) == "REDIS1_REPLICA_IMAGE"
     with pytest.raises(KeyError):
-        topology.backend_of("store")
+        topology.kind_of("zk9")
 
 
 class Script:

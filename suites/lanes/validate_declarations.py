@@ -16,7 +16,6 @@ from checkers.properties.all_properties import BOUNDED, PROPERTIES
 from checkers.properties.property import Need, Property
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
-from infra.network.topology import AUXILIARIES
 from infra.suggestions import instead
 from suites.lanes.lane import STRUCK_ALONE, WORKLOADS, features, lanes_of
 from suites.lock import Declarations, LockClient, Must, admitted, number, texts, validators
@@ -83,9 +82,9 @@ def _values(lock: type[LockClient]) -> Iterator[str]:
     for field, must in _MUST.items():
         if not must.fits(value := getattr(lock, field)):
             yield f"{field} = {value!r}; {must.answer}"
-    if lock.via not in ("", *AUXILIARIES[lock.backend]):
-        there = ", ".join(AUXILIARIES[lock.backend]) or "none"
-        yield f"via = {lock.via!r}; nodes beside those of {lock.backend}: {there}"
+    beside = [auxiliary.name for auxiliary in BACKENDS[lock.backend].auxiliaries]
+    if lock.via not in ("", *beside):
+        yield f"via = {lock.via!r}; nodes beside those of {lock.backend}: {', '.join(beside) or 'none'}"
 
 
 def _calls(lock: type[LockClient]) -> Iterator[str]:

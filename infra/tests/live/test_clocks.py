@@ -15,7 +15,7 @@ from infra.cluster.clock_skew import Skew
 from infra.docker import compose
 from infra.errors import Failed
 from infra.faults.target import Hit
-from infra.network.topology import backend_of
+from infra.network.topology import kind_of
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live import hurting
@@ -63,7 +63,7 @@ def servers(environment: OwnEnvironment) -> Iterator[Servers]:
 @contextmanager
 def done(servers: Servers, fault: str, node: str = "redis1", **options: object) -> Iterator[Hit]:
     """Apply a fault to one node while the context lasts. Afterwards all clocks are right."""
-    target = target_of(servers.environment, backend_of(node))
+    target = target_of(servers.environment, kind_of(node).name)
     with hurting.done(target, fault, nodes=[node], **options) as hit:
         yield hit
     assert all(abs(clock_skew.apart(told, Health("", ahead=0.0))) < 1e-9 for told in target.cluster.healths() if told)

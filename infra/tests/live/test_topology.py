@@ -74,6 +74,6 @@ class TestComposeFile:
         assert [file["services"][f"etcd{i}"]["image"] for i in (1, 2, 3)] == ["etcd:old", "etcd:new", "etcd:old"]
         booted = [file["services"][f"etcd{i}"]["labels"][compose.BOOTED] for i in (1, 2, 3)]
         assert booted == ["etcd:old", "etcd:old", "etcd:old"]
-        for backend in BACKENDS:
-            for node in topology.nodes_of(backend):
+        for backend in BACKENDS.values():
+            for node in backend.nodes:
                 assert file["services"][node]["labels"][compose.BOOTED]

@@ -106,7 +106,7 @@ def test_targets_are_judged_and_no_password_is_shown(there: Staging, targets: di
     (because,) = {cell.because for cell in done.contents.cells if cell.fault == "kill-server"}
     assert because == "no control over the nodes of a target: --hook kill='...' and --hook start='...' give it"
     assert {frozenset(trial.about["versions"]) for trial in done.trials} == {
-        frozenset(name for name in there.containers if topology.backend_of(name) == backend) for backend in targets
+        frozenset(name for name in there.containers if topology.kind_of(name).name == backend) for backend in targets
     }
     assert done.run.about()["targets"] == {backend: where.split(",") for backend, where in targets.items()}
     text = done.told()
