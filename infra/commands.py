@@ -102,7 +102,7 @@ def down(env: str | None, *, all: bool) -> int:
     with _engine_errors():
         client = engine_client.connect()
         if not env:
-            reaper.reap(client, machine.say)
+            reaper.reap(client)
         environments = reaper.find(client)
         for environment in [_pick(environments, env)] if env else environments:
             if env or all or environment.owners == {owner.KEPT}:

@@ -33,7 +33,6 @@ from infra.docker import client as engine_client
 from infra.docker import compose, images, machine, owner, reaper, subnets
 from infra.docker.client import needs_published
 from infra.docker.compose import ComposeSettings
-from infra.docker.machine import Say
 from infra.docker.subnets import Taken
 from infra.errors import Failed, UnknownName
 from infra.network import topology
@@ -67,25 +66,25 @@ class Environment(ABC):
     # --- from nothing to ready, and back ---
 
     @classmethod
-    def start(cls, *, name: str | None = None, say: Say = machine.say, keep: bool = False) -> Self:
+    def start(cls, *, name: str | None = None, keep: bool = False) -> Self:
         """Bring up Toxiproxy and the store; `ensure` adds clusters. First removes what dead owners left.
 
         With `keep` the environment outlives this process. Raises NotPossible without an engine and Failed when
         something goes wrong; then nothing is left behind.
         """
         client = engine_client.connect()
-        reaper.reap(client, say)
+        reaper.reap(client)
         if name == "":
             raise UnknownName("an environment needs a name")
         name = name or f"fp-{os.getpid()}-{secrets.token_hex(2)}"
         if any(other.name == name for other in reaper.find(client)):
             raise Failed(f"there is an environment {name} already (python -m infra status)")
         wanted = {
-            "TOXIPROXY_IMAGE": images.resolve("toxiproxy", say=say),
-            "STORE_IMAGE": images.resolve(STORE_KIND.name, STORE_VERSION, say=say),
+            "TOXIPROXY_IMAGE": images.resolve("toxiproxy"),
+            "STORE_IMAGE": images.resolve(STORE_KIND.name, STORE_VERSION),
         }
         for image in wanted.values():
-            images.ensure(image, say)
+            images.ensure(image)
         label = owner.KEPT if keep else owner.this_process()
         chosen = {variable: image.name for variable, image in wanted.items()}
         settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client))
@@ -100,11 +99,11 @@ class Environment(ABC):
             undo.pop_all()
         if not keep:
             lifetime.at_exit(lambda: self._close(threads=False))
-        say(f"environment {name}: links and store are ready ({time.monotonic() - began:.1f} s)")
+        machine.say(f"environment {name}: links and store are ready ({time.monotonic() - began:.1f} s)")
         return self
 
     @abstractmethod
-    def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
+    def ensure(self, backend: str, version: str | None = None) -> Cluster:
         """The cluster of a backend; returns when every member serves. Raises Failed when that does not happen.
 
         version: for clusters of ours, see `images.resolve`. Raises UnknownName for a version that does not exist.

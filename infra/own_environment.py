@@ -26,7 +26,6 @@ from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
 from infra.docker import compose, images, machine
 from infra.docker.compose import ComposeSettings
-from infra.docker.machine import Say
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.network import topology
@@ -57,23 +56,23 @@ class OwnEnvironment(Environment):
                 self._clusters[backend] = self._cluster(backend, untouched=False)
         return self
 
-    def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:
+    def ensure(self, backend: str, version: str | None = None) -> Cluster:
         """See `Environment`. Boots a cluster that is not there yet. Raises Failed also if another version runs."""
-        self.boot({backend: version}, say)
+        self.boot({backend: version})
         return self.cluster(backend)
 
-    def boot(self, wanted: Mapping[str, str | None], say: Say = machine.say) -> None:
+    def boot(self, wanted: Mapping[str, str | None]) -> None:
         """Do `ensure` for all these backends (backend -> version) at once, which is faster than one by one."""
-        chosen = {backend: images.resolve(backend, version, say) for backend, version in wanted.items()}
+        chosen = {backend: images.resolve(backend, version) for backend, version in wanted.items()}
         new = {topology.image_variable(backend): image.name for backend, image in chosen.items()}
         for backend, version in wanted.items():
             running = self._settings.images.get(variable := topology.image_variable(backend))
             if version and running and running != new[variable]:
                 raise Failed(f"{self.name} runs {backend} of {running} and cannot have {new[variable]} as well")
         auxiliaries = [auxiliary for backend in wanted for auxiliary in BACKENDS[backend].auxiliaries]
-        beside = [images.resolve(auxiliary.package.server, say=say) for auxiliary in auxiliaries if auxiliary.package]
+        beside = [images.resolve(auxiliary.package.server) for auxiliary in auxiliaries if auxiliary.package]
         for image in (*chosen.values(), TOOLS, *beside):
-            images.ensure(image, say)
+            images.ensure(image)
         began = time.monotonic()
         with self._changing:
             # Backends that run keep their images.
@@ -86,7 +85,7 @@ class OwnEnvironment(Environment):
             self._clusters[backend].await_ready(READY_WITHIN)
             self._await_paths(*BACKENDS[backend].nodes)
         if absent:
-            say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")
+            machine.say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")
 
     # --- what is there ---
 

@@ -286,7 +286,7 @@ class Product:
         if self._opened is None or self._worker is not None:
             return
         try:
-            reaper.reap(client.connect(), machine.say)
+            reaper.reap(client.connect())
         except Trouble as trouble:
             machine.say(f"{trouble}; python -m infra down removes what is left")
 

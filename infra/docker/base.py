@@ -15,7 +15,6 @@ from selectors import EVENT_READ, DefaultSelector
 
 from infra.docker import machine
 from infra.docker.engine import docker
-from infra.docker.machine import Say
 from infra.errors import Failed, NotPossible
 
 SUITES = ("trixie", "bookworm")
@@ -41,20 +40,20 @@ def name(suite: str) -> str:
     return f"fencepost/base:{suite}"
 
 
-def ensure(suite: str, say: Say = machine.say) -> str:
+def ensure(suite: str) -> str:
     """Have the base image of `suite` and return its id. Raises NotPossible or Failed."""
     if made := image_id(name(suite)):
         return made
-    with machine.alone(f"base-{suite}", lambda: say(f"waiting for another process that makes {name(suite)}")):
+    with machine.alone(f"base-{suite}", f"waiting for another process that makes {name(suite)}"):
         if made := image_id(name(suite)):
             return made
         public = f"debian:{suite}-slim"
         started = time.monotonic()
-        if image_id(public) or pull(public, say):
+        if image_id(public) or pull(public):
             _dress(public, suite)
         else:
-            _debootstrap(suite, say)
-        say(f"{name(suite)} is ready ({time.monotonic() - started:.0f} s)")
+            _debootstrap(suite)
+        machine.say(f"{name(suite)} is ready ({time.monotonic() - started:.0f} s)")
         return image_id(name(suite)) or ""
 
 
@@ -63,9 +62,9 @@ def image_id(image: str) -> str | None:
     return docker("image", "ls", "--no-trunc", "--quiet", image).strip() or None
 
 
-def pull(image: str, say: Say = machine.say) -> bool:
+def pull(image: str) -> bool:
     """Pull an image; False when no registry answers in time or none has it."""
-    say(f"asking a registry for {image}")
+    machine.say(f"asking a registry for {image}")
     with (
         subprocess.Popen(
             ["docker", "pull", image], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -79,7 +78,7 @@ def pull(image: str, say: Say = machine.say) -> bool:
             if selector.select(REGISTRY_ANSWERS_WITHIN):
                 pulling.communicate(timeout=PULL_WITHIN)
         except subprocess.TimeoutExpired:
-            say(f"{image} did not arrive within {PULL_WITHIN:.0f} s")
+            machine.say(f"{image} did not arrive within {PULL_WITHIN:.0f} s")
         if pulling.poll() is None:
             pulling.terminate()
     return pulling.returncode == 0
@@ -125,7 +124,7 @@ def _dress(public: str, suite: str) -> None:
         )  # fmt: skip
 
 
-def _debootstrap(suite: str, say: Say) -> None:
+def _debootstrap(suite: str) -> None:
     """Make our base image from Debian packages."""
     if not shutil.which("debootstrap"):
         if not (machine.has_apt() and machine.is_root()):
@@ -133,10 +132,10 @@ def _debootstrap(suite: str, say: Say) -> None:
                 f"no registry answers for debian:{suite}-slim, and making one needs debootstrap and root "
                 f"(or: docker load an image of that name)"
             )
-        machine.install(["debootstrap", "debian-archive-keyring"], say)
+        machine.install(["debootstrap", "debian-archive-keyring"])
     if not machine.is_root():
         raise NotPossible(f"no registry answers for debian:{suite}-slim, and debootstrap needs root")
-    say(f"no registry answers: making {name(suite)} with debootstrap (about a minute)")
+    machine.say(f"no registry answers: making {name(suite)} with debootstrap (about a minute)")
     mirror = machine.debian_mirror()
     # Not in /tmp: where that is a tmpfs it has no devices, and debootstrap refuses.
     with tempfile.TemporaryDirectory(prefix="fencepost-", dir="/var/tmp") as folder:

@@ -17,7 +17,6 @@ from typing import Literal
 
 from infra.backends import BACKENDS, STORE
 from infra.docker import base, engine, images, machine
-from infra.docker.machine import Say
 from infra.docker.sources import PACKAGES, STANDS_FOR
 from infra.errors import Failed, NotPossible, Trouble, UnknownName
 
@@ -59,7 +58,7 @@ def checks() -> list[Check]:
     return [check_python(), check_dependencies(), *_check_docker(), check_browser()]
 
 
-def fix(*, everything: bool = False, tests: bool = False, say: Say = machine.say) -> list[Check]:
+def fix(*, everything: bool = False, tests: bool = False) -> list[Check]:
     """Repair what is missing or broken and check again. everything: also images that can wait. tests: also the browser.
 
     Raises NotPossible where only the user can help, Failed where repairing fails.
@@ -67,17 +66,17 @@ def fix(*, everything: bool = False, tests: bool = False, say: Say = machine.say
     if check_dependencies().hurts:
         install_dependencies()
     if engine.find().state != "running":
-        engine.ensure(say)
+        engine.ensure()
     if not engine.compose():
-        engine.ensure_compose(say)
+        engine.ensure_compose()
     wanted = [image for image, needed in _images() if needed or everything]
     if not all(map(images.is_current, wanted)):
         engine.require_room()
-        base.ensure(base.SUITES[0], say)
+        base.ensure(base.SUITES[0])
         with ThreadPoolExecutor(BUILDERS) as pool:
-            list(pool.map(lambda image: images.ensure(image, say), wanted))
+            list(pool.map(images.ensure, wanted))
     if tests and check_browser().state != "ok":
-        install_browser(say)
+        install_browser()
     return checks()
 
 
@@ -230,16 +229,16 @@ def check_browser() -> Check:
     return Check("browser", "missing", "no chromium", how, needed=False)
 
 
-def install_browser(say: Say) -> None:
+def install_browser() -> None:
     """Install a browser where apt has one and we may. Elsewhere say why not; the tests that need it say so too."""
     try:
         if machine.has_apt() and machine.is_root():
             machine.refresh_apt()
             if not machine.candidate(BROWSER[0]):
                 raise NotPossible(f"{BROWSER[0]} missing, and apt here knows none: install it the way of this system")
-        machine.install(BROWSER, say)
+        machine.install(BROWSER)
     except Trouble as trouble:
-        say(f"tests of pages in a browser will be skipped: {trouble}")
+        machine.say(f"tests of pages in a browser will be skipped: {trouble}")
 
 
 # --- the command ---

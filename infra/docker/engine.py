@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Literal
 
 from infra.docker import machine
-from infra.docker.machine import Say
 from infra.errors import Failed, NotPossible
 
 ENGINE_STARTS_WITHIN = 60.0
@@ -71,9 +70,9 @@ def find() -> Engine:
     return Engine("absent", why="not installed")
 
 
-def ensure(say: Say = machine.say) -> None:
+def ensure() -> None:
     """Have a running engine. Raises NotPossible where only the user can provide one, Failed where starting it fails."""
-    with machine.alone("engine", lambda: say("waiting for another process that starts the engine")):
+    with machine.alone("engine", "waiting for another process that starts the engine"):
         engine = find()
         if engine.state == "running":
             return
@@ -84,14 +83,14 @@ def ensure(say: Say = machine.say) -> None:
         started = time.monotonic()
         daemon = None
         if pid := _daemon():
-            say(f"waiting for dockerd (process {pid}), which runs but does not answer")
+            machine.say(f"waiting for dockerd (process {pid}), which runs but does not answer")
         else:
-            _install(say)
+            _install()
             # The installation may have started the daemon: Debian's scripts do so where systemd runs.
             if not _daemon():
-                daemon = _start(say)
+                daemon = _start()
         _await_answer(daemon)
-        say(f"Docker Engine {find().version} is running ({time.monotonic() - started:.0f} s)")
+        machine.say(f"Docker Engine {find().version} is running ({time.monotonic() - started:.0f} s)")
 
 
 def compose() -> str | None:
@@ -101,17 +100,17 @@ def compose() -> str | None:
     return None
 
 
-def ensure_compose(say: Say = machine.say) -> None:
+def ensure_compose() -> None:
     """Have `docker compose` version 2 or newer; raises NotPossible or Failed."""
-    with machine.alone("compose", lambda: say("waiting for another process that installs compose")):
+    with machine.alone("compose", "waiting for another process that installs compose"):
         if compose():
             return
         if not machine.has_apt():
             raise NotPossible("the compose plugin of Docker is needed: docs.docker.com/compose/install")
         if package := _compose_package():
-            machine.install([package], say)
+            machine.install([package])
         else:
-            _unpack_compose(say)
+            _unpack_compose()
         if not compose():
             raise Failed("the compose plugin is installed, but `docker compose version` fails")
 
@@ -157,7 +156,7 @@ def _network_of(process: str) -> str:
     return ""
 
 
-def _install(say: Say) -> None:
+def _install() -> None:
     """Install what is missing of daemon, command line and packet filter."""
     if not machine.has_apt():
         raise NotPossible(NO_ENGINE)
@@ -168,21 +167,21 @@ def _install(say: Say) -> None:
         # Debian 13 split the command line off; before that, and on Ubuntu, it comes with the engine.
         missing.append("docker-cli" if machine.candidate("docker-cli") else "docker.io")
     if missing:
-        machine.install(sorted(set(missing)), say)
+        machine.install(sorted(set(missing)))
 
 
-def _start(say: Say) -> "subprocess.Popen[bytes] | None":
+def _start() -> "subprocess.Popen[bytes] | None":
     """Start the daemon and return its process, or None when systemd manages it."""
     if not machine.is_root():
         raise NotPossible("Docker Engine is not running, and we are not root: sudo systemctl start docker")
     if not machine.may_install():
         raise NotPossible("Docker Engine is not running, and you said no to starting it")
     if _systemd():
-        say("starting Docker Engine with systemd")
+        machine.say("starting Docker Engine with systemd")
         machine.run(["systemctl", "start", "docker"], timeout=120)
         return None
     _forget_the_dead()
-    say(f"starting Docker Engine (its log: {DAEMON_LOG})")
+    machine.say(f"starting Docker Engine (its log: {DAEMON_LOG})")
     with DAEMON_LOG.open("ab") as log:
         # In a session of its own, the daemon outlives us and our terminal's Ctrl-C.
         return subprocess.Popen(
@@ -230,7 +229,7 @@ def _compose_package() -> str | None:
     return None
 
 
-def _unpack_compose(say: Say) -> None:
+def _unpack_compose() -> None:
     """Take the plugin out of the Debian package of a newer suite, from the mirror this machine uses anyway.
 
     apt itself does the work, in separate folders, so signatures are checked and nothing of the system changes.
@@ -238,7 +237,7 @@ def _unpack_compose(say: Say) -> None:
     mirror = machine.debian_mirror()
     if not mirror:
         raise NotPossible("the compose plugin of Docker is needed: sudo apt-get install docker-compose-v2")
-    say(f"fetching the compose plugin out of Debian {COMPOSE_SUITE}'s package")
+    machine.say(f"fetching the compose plugin out of Debian {COMPOSE_SUITE}'s package")
     with tempfile.TemporaryDirectory(prefix="fencepost-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # apt fetches as a user of its own

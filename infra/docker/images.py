@@ -19,7 +19,6 @@ from typing import Final
 from infra.backends import BACKENDS
 from infra.docker import base, engine, machine, sources
 from infra.docker.engine import docker
-from infra.docker.machine import Say
 from infra.docker.sources import CARRIED, PACKAGES, STANDS_FOR, VERSION, WHERE
 from infra.errors import Failed, Trouble, UnknownName
 
@@ -76,7 +75,7 @@ def spelled(pair: str) -> tuple[str, str]:
     return STANDS_FOR.get(server, server), version
 
 
-def resolve(backend: str, version: str | None = None, say: Say = machine.say) -> Image:
+def resolve(backend: str, version: str | None = None) -> Image:
     """The image for a version: None is the default, `3.5.16` exactly that, `3.4` the newest of that series.
 
     A series comes from the default suite if that has it, else from another stable suite, else from sid; else it is the
@@ -115,7 +114,7 @@ def resolve(backend: str, version: str | None = None, say: Say = machine.say) ->
             return image
     for source in having:
         try:
-            had = sources.ask_or_recall(source, say).get(server, ())
+            had = sources.ask_or_recall(source).get(server, ())
         except Trouble as trouble:
             there_is[source] = f"maybe more ({WHERE[source]}, which could not be asked: {trouble})"
             continue
@@ -151,27 +150,27 @@ def _unknown(server: str, version: str, there_is: Iterable[str]) -> UnknownVersi
 # --- built ---
 
 
-def ensure(image: Image, say: Say = machine.say) -> None:
+def ensure(image: Image) -> None:
     """Make sure that the image exists, from today's recipe; takes milliseconds if so. Raises Failed or NotPossible.
 
     If many processes want the same image, one builds it and the others wait.
     """
     if image.suite is None:
-        if not base.image_id(image.name) and not base.pull(image.name, say):
+        if not base.image_id(image.name) and not base.pull(image.name):
             raise Failed(f"image {image.name}: not here, and no registry gave it (docker pull {image.name} says why)")
         return
     if is_current(image):
         return
-    with machine.alone(f"image-{image.name}", lambda: say(f"waiting for another process that builds {image.name}")):
+    with machine.alone(f"image-{image.name}", f"waiting for another process that builds {image.name}"):
         if not is_current(image):
             engine.require_room()
-            base_id = base.ensure(image.suite, say)
+            base_id = base.ensure(image.suite)
             for needed in NEEDS.get(image.recipe, ()):
-                ensure(_of_suite(needed, image.suite), say)
+                ensure(_of_suite(needed, image.suite))
             try:
-                _build(image, base_id, say)
+                _build(image, base_id)
             except Failed as error:
-                _still_there(image, error, say)
+                _still_there(image, error)
                 raise
 
 
@@ -197,23 +196,23 @@ def digest(image: Image) -> str:
     return made_from.hexdigest()
 
 
-def _still_there(image: Image, error: Failed, say: Say) -> None:
+def _still_there(image: Image, error: Failed) -> None:
     """Raise UnknownVersion if the suite no longer has the version that it listed."""
     if image.version is None or image.recipe not in CARRIED:
         return
     source = image.suite or ""
     sources.forget(source)
     try:
-        had = sources.ask(source, say).get(image.recipe, ())
+        had = sources.ask(source).get(image.recipe, ())
     except Trouble:
         return  # then the error of the build says more
     if image.version not in had:
         raise _unknown(image.recipe, image.version, [f"{', '.join(had) or 'none'} ({WHERE[source]})"]) from error
 
 
-def _build(image: Image, base_id: str, say: Say) -> None:
+def _build(image: Image, base_id: str) -> None:
     """Build with the classic builder: every engine has it, and it takes a base that only exists here."""
-    say(f"building {image.name}")
+    machine.say(f"building {image.name}")
     started = time.monotonic()
     arguments = {"SUITE": image.suite or ""} | ({"VERSION": image.version} if image.version else {})
     if registry := REGISTRY.get(image.recipe):
@@ -235,4 +234,4 @@ def _build(image: Image, base_id: str, say: Say) -> None:
     # A Go compiler's stage takes long to remove on busy disks. The engine prunes for one client at a time.
     with machine.alone("image-prune"):
         docker("image", "prune", "--force", "--filter", f"label=fencepost.image={label}", timeout=PRUNED_WITHIN)
-    say(f"{image.name} is ready ({time.monotonic() - started:.0f} s)")
+    machine.say(f"{image.name} is ready ({time.monotonic() - started:.0f} s)")

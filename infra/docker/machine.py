@@ -13,18 +13,32 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 
 from infra.errors import Failed, NotPossible
 
 _SETTING = re.compile(r"Acquire::(https?::Proxy(::\S+)?|Check-(Valid-Until|Date)) .*")
 
-Say = Callable[[str], None]
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
 
 
 def say(line: str) -> None:
-    """Tell the user on stderr what is going on."""
-    print(f"fencepost: {line}", file=sys.stderr, flush=True)
+    """Tell the user what is going on: on stderr, unless somebody else listens (`heard_by`)."""
+    if listener := _listener.get():
+        listener(line)
+    else:
+        print(f"fencepost: {line}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def heard_by(listener: Callable[[str], None]) -> Iterator[None]:
+    """In the block, and in this thread, have `listener` hear what `say` says."""
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
 
 
 def run(
@@ -73,8 +87,8 @@ def cache_dir() -> Path:
 
 
 @contextlib.contextmanager
-def alone(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Be the only process (and thread) of this user that does `name`. Calls `waiting` if another one does it now.
+def alone(name: str, waiting: str = "") -> Iterator[None]:
+    """Be the only process (and thread) of this user that does `name`. Says `waiting` if another one does it now.
 
     The kernel releases the lock when its holder dies.
     """
@@ -82,7 +96,8 @@ def alone(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[Non
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            waiting()
+            if waiting:
+                say(waiting)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -106,7 +121,7 @@ def may_install() -> bool:
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
-def install(packages: Sequence[str], say: Say) -> None:
+def install(packages: Sequence[str]) -> None:
     """Install Debian packages; raises NotPossible where we may not, Failed where apt cannot."""
     names = " ".join(packages)
     if not has_apt():

@@ -18,8 +18,7 @@ from typing import Any, Final
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
-from infra.docker import owner
-from infra.docker.machine import Say
+from infra.docker import machine, owner
 from infra.errors import Failed
 
 ENV: Final = "fencepost.env"
@@ -63,14 +62,14 @@ def find(client: DockerClient) -> list[FoundEnvironment]:
     return [FoundEnvironment(name, frozenset(owned), len(owned)) for name, owned in sorted(owners.items())]
 
 
-def reap(client: DockerClient, say: Say) -> list[str]:
+def reap(client: DockerClient) -> list[str]:
     """Remove the environments whose owner is dead and return their names. Raises Failed.
 
     Skips an environment if only networks are left of it that the engine cannot remove.
     """
     dead = [each.name for each in find(client) if each.dead and not _only_leaked(client, each.name)]
     for name in dead:
-        say(f"removing environment {name}, whose owner is gone")
+        machine.say(f"removing environment {name}, whose owner is gone")
         _await_orphan(name)
         remove(client, name)
     return dead

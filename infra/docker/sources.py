@@ -19,7 +19,6 @@ from infra.backends import BACKENDS
 from infra.backends.backend import Package
 from infra.docker import base, machine
 from infra.docker.engine import docker
-from infra.docker.machine import Say
 from infra.errors import Failed, NotPossible, Trouble
 
 PACKAGES: Final[Mapping[str, Package]] = {
@@ -86,12 +85,12 @@ def of(server: str) -> list[str]:
     return [*CARRIED[server], SID, *PACKAGES[server].elsewhere]
 
 
-def ask(source: str, say: Say = machine.say) -> Had:
+def ask(source: str) -> Had:
     """What a source has. Raises Failed or NotPossible when it cannot be asked and has no answer of the last day."""
     if source not in _known:
         kept = _kept(source)
         if not kept.exists() or time.time() - kept.stat().st_mtime > ASKED_EVERY:
-            answer = _ask_registry(source, say) if source in REGISTRIES else _ask_suite(source, say)
+            answer = _ask_registry(source) if source in REGISTRIES else _ask_suite(source)
             partial = kept.with_suffix(f".{os.getpid()}")
             partial.write_text(json.dumps(answer))
             partial.replace(kept)
@@ -99,16 +98,16 @@ def ask(source: str, say: Say = machine.say) -> Had:
     return _known[source]
 
 
-def ask_or_recall(source: str, say: Say = machine.say) -> Had:
+def ask_or_recall(source: str) -> Had:
     """As `ask`, but takes the last answer, however old, if the source cannot be asked; raises if there is none."""
     try:
-        return ask(source, say)
+        return ask(source)
     except Trouble as trouble:
         kept = _kept(source)
         if not kept.exists():
             raise
         day = time.strftime("%Y-%m-%d", time.localtime(kept.stat().st_mtime))
-        say(f"{WHERE[source]} cannot be asked ({trouble}): taking what it had on {day}")
+        machine.say(f"{WHERE[source]} cannot be asked ({trouble}): taking what it had on {day}")
         _known[source] = json.loads(kept.read_text())
         return _known[source]
 
@@ -138,12 +137,12 @@ def _kept(source: str) -> Path:
     return machine.cache_dir() / f"versions-{source}-{digest[:12]}.json"
 
 
-def _ask_suite(suite: str, say: Say) -> dict[str, list[str]]:
+def _ask_suite(suite: str) -> dict[str, list[str]]:
     """What apt lists in the suite's own base image; for sid, whose base is made only on demand, in the default one."""
     asked_in = suite if suite in base.SUITES else base.SUITES[0]
-    base.ensure(asked_in, say)
+    base.ensure(asked_in)
     mirror = "" if asked_in == suite else machine.debian_mirror() or _ITS_OWN
-    say(f"asking apt what {WHERE[suite]} carries")
+    machine.say(f"asking apt what {WHERE[suite]} carries")
     policy = _POLICY.replace("PACKAGES", " ".join(package.debian for package in PACKAGES.values()))
     policy = policy.replace("VERSIONED", " ".join(_VERSIONED))
     output = docker(
@@ -173,11 +172,11 @@ def _server(debian: str) -> str | None:
     return None
 
 
-def _ask_registry(registry: str, say: Say) -> dict[str, list[str]]:
+def _ask_registry(registry: str) -> dict[str, list[str]]:
     has: dict[str, list[str]] = {}
     for server, package in PACKAGES.items():
         if name := package.elsewhere.get(registry):
-            listed = _listed_by_go(server, name) if registry == "modules" else _listed_by_maven(server, name, say)
+            listed = _listed_by_go(server, name) if registry == "modules" else _listed_by_maven(server, name)
             known = [version for version in listed if VERSION.fullmatch(version)]
             buildable = [version for version in known if by_number(version) >= by_number(package.since)]
             has[server] = sorted(buildable, key=by_number, reverse=True)
@@ -203,10 +202,10 @@ def _listed_by_go(server: str, module: str) -> list[str]:
     raise Failed(f"no list of {server}'s versions: {why}")
 
 
-def _listed_by_maven(server: str, artifact: str, say: Say) -> list[str]:
+def _listed_by_maven(server: str, artifact: str) -> list[str]:
     """The versions in the list of Maven's registry. Maven runs in a container: this machine needs none."""
-    base.ensure(base.SUITES[0], say)
-    say(f"asking Maven which versions of {server} there are (about a minute)")
+    base.ensure(base.SUITES[0])
+    machine.say(f"asking Maven which versions of {server} there are (about a minute)")
     output = docker(
         "run", "--rm", *machine.network(), "--env", "MAVEN_SETTINGS", "--env", f"ARTIFACT={artifact}",
         base.name(base.SUITES[0]), "sh", "-ec", f"{{ {_MAVEN.read_text()} }} >&2\n{_METADATA}",
@@ -257,7 +256,7 @@ def _shorthand(server: str, version: str, source: str, before: Sequence[Offer]) 
     return "" if taken else series
 
 
-def main(say: Say = machine.say) -> int:
+def main() -> int:
     """`python -m infra versions`: what can be had here, where from, and how to ask for it, a line for each version.
 
     Makes the base images of Debian's stable releases, in which apt is asked. Raises NotPossible if no source answers.
@@ -266,7 +265,7 @@ def main(say: Say = machine.say) -> int:
     silent: dict[str, str] = {}
     for source in WHERE:
         try:
-            had[source] = ask(source, say)
+            had[source] = ask(source)
         except Trouble as trouble:
             silent[source] = str(trouble)
     if had:
@@ -278,7 +277,7 @@ def main(say: Say = machine.say) -> int:
             print(f"{backend:<10} {version:<14} {WHERE[offer.source]:<16} {offer.spellings}{note}")
         print(f"{'any':<10} {'your own':<14} {'an image':<16} {next(iter(BACKENDS))}=image:NAME")
     for source, why in silent.items():
-        say(f"{WHERE[source]} could not be asked: {why}")
+        machine.say(f"{WHERE[source]} could not be asked: {why}")
     if not had:
         raise NotPossible("no source of versions could be asked")
     return 0

@@ -24,7 +24,6 @@ from infra.cluster.clock_skew import Skew
 from infra.cluster.container import ServerProcess, State
 from infra.cluster.nodes import Cluster, Node
 from infra.docker import machine
-from infra.docker.machine import Say
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.faults.link_probe import LinkAnswer, Prober
@@ -119,16 +118,16 @@ class ExternalEnvironment(Environment):
     _hooks: Hooks
 
     @classmethod
-    def beside(cls, externals: Mapping[str, External], hooks: Hooks, say: Say = machine.say) -> Self:
+    def beside(cls, externals: Mapping[str, External], hooks: Hooks) -> Self:
         """Start Toxiproxy and the store, with links to these clusters. `ensure` checks that a cluster is there."""
-        self = cls.start(say=say)
+        self = cls.start()
         with ExitStack() as undo:
             undo.callback(self.close)
             self._adopt(externals, hooks)
             undo.pop_all()
         return self
 
-    def ensure(self, backend: str, version: str | None = None, say: Say = machine.say) -> Cluster:  # noqa: ARG002
+    def ensure(self, backend: str, version: str | None = None) -> Cluster:  # noqa: ARG002
         """See `Environment.ensure`. Takes the named cluster in any version. Raises Failed, naming what is not there."""
         with self._changing:
             if backend not in self._externals:
@@ -140,7 +139,7 @@ class ExternalEnvironment(Environment):
                 access = self.access(backend)
                 self._await_reached(given, access)
                 self._clusters[backend] = Cluster([self._node(given, index, access) for index in range(len(given))])
-                say(f"environment {self.name}: {backend} is reached ({time.monotonic() - began:.1f} s)")
+                machine.say(f"environment {self.name}: {backend} is reached ({time.monotonic() - began:.1f} s)")
         return self._clusters[backend]
 
     def members(self, backend: str) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from infra.backends.etcd import Etcd
-from infra.docker.machine import Say
 from infra.errors import Failed
 from infra.faults.link_probe import Prober
 from infra.faults.plan import Plan, Step, compile_plan
@@ -255,13 +254,17 @@ def a_lane(name: str, *keys: int, expires: bool = True) -> Lane:
     return Lane(name, [Worker(10 * sum(name.encode()) + number, key) for number, key in enumerate(keys)], expires)
 
 
-def runner(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> Runner:
+def runner(
+    world: World, *faults: str | Step, target: Target | None = None, say: Callable[[str], None] = lambda _: None
+) -> Runner:
     """A runner of these steps. A name stands for the step that `compile_plan` makes for the fault."""
     steps = [step if isinstance(step, Step) else compile_plan([step], 1, "etcd", TTL).steps[0] for step in faults]
     return Runner(Plan("p", "etcd", 1, tuple(steps)), target or world.target(), say)
 
 
-def run(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> list[Record]:
+def run(
+    world: World, *faults: str | Step, target: Target | None = None, say: Callable[[str], None] = lambda _: None
+) -> list[Record]:
     """The records of one cycle of these steps. No worker may be caught afterwards."""
     running = runner(world, *faults, target=target, say=say)
     running.cycle()

@@ -37,16 +37,16 @@ def well(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(doctor, "check_dependencies", lambda: Check("dependencies", "ok", "all"))
     monkeypatch.setattr(doctor, "install_dependencies", lambda: done.append("dependencies"))
     monkeypatch.setattr(engine, "find", lambda: engine.Engine("running", "26.1.5"))
-    monkeypatch.setattr(engine, "ensure", lambda say: done.append("engine"))
+    monkeypatch.setattr(engine, "ensure", lambda: done.append("engine"))
     monkeypatch.setattr(engine, "compose", lambda: "2.26.1")
-    monkeypatch.setattr(engine, "ensure_compose", lambda say: done.append("compose"))
+    monkeypatch.setattr(engine, "ensure_compose", lambda: done.append("compose"))
     monkeypatch.setattr(engine, "room", lambda: 50.0)
     monkeypatch.setattr(base, "image_id", lambda name: "sha256:1")
-    monkeypatch.setattr(base, "ensure", lambda suite, say: done.append(f"base:{suite}"))
+    monkeypatch.setattr(base, "ensure", lambda suite: done.append(f"base:{suite}"))
     monkeypatch.setattr(images, "is_current", lambda image: True)
-    monkeypatch.setattr(images, "ensure", lambda image, say: done.append(image.recipe))
+    monkeypatch.setattr(images, "ensure", lambda image: done.append(image.recipe))
     monkeypatch.setattr(doctor, "check_browser", lambda: Check("browser", "ok", "/usr/bin/chromium", needed=False))
-    monkeypatch.setattr(doctor, "install_browser", lambda say: done.append("browser"))
+    monkeypatch.setattr(doctor, "install_browser", lambda: done.append("browser"))
     return done
 
 
@@ -97,11 +97,11 @@ def test_doctor_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytes
     monkeypatch.setattr(engine, "compose", lambda: None)
     monkeypatch.setattr(images, "is_current", lambda image: False)
     monkeypatch.setattr(doctor, "check_dependencies", lambda: Check("dependencies", "missing", "none"))
-    doctor.fix(say=lambda line: None)
+    doctor.fix()
     assert well[:4] == ["dependencies", "engine", "compose", "base:trixie"]
     assert set(well[4:]) == {"redis", "toxiproxy", "postgres"}
     well.clear()
-    doctor.fix(everything=True, say=lambda line: None)
+    doctor.fix(everything=True)
     assert set(well[4:]) == {"redis", "toxiproxy", "postgres", "zookeeper", "etcd", "pgbouncer"}
 
 
@@ -150,7 +150,8 @@ def test_a_browser_is_installed_where_we_may(
     monkeypatch.setattr(machine, "refresh_apt", lambda: None)
     monkeypatch.setattr(machine, "candidate", lambda package: version)
     monkeypatch.setattr(machine, "run", lambda argv, **_: ran.append(argv))
-    doctor.install_browser(said.append)
+    with machine.heard_by(said.append):
+        doctor.install_browser()
     if why is None:
         (argv,) = ran
         assert {"install", "--no-install-recommends", *doctor.BROWSER} <= set(argv)
@@ -181,7 +182,7 @@ def test_little_room_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_exit_status_says_whether_a_repair_failed_or_was_not_possible(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trouble: Trouble, status: int
 ) -> None:
-    def refuses(say: machine.Say) -> None:
+    def refuses() -> None:
         raise trouble
 
     monkeypatch.setattr(engine, "find", lambda: engine.Engine("absent", why="not installed"))

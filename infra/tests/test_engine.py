@@ -88,7 +88,8 @@ def test_no_second_daemon_is_started_beside_a_silent_one(called: Commands, monke
     called.answers[ASK] = version
     monkeypatch.setattr(engine, "_daemon", lambda: 4711)
     said: list[str] = []
-    engine.ensure(said.append)
+    with machine.heard_by(said.append):
+        engine.ensure()
     assert "process 4711" in said[0]
     assert not called.ran("apt-get")
     assert not engine.DAEMON_LOG.exists()
@@ -133,7 +134,8 @@ def test_a_missing_engine_is_installed(monkeypatch: pytest.MonkeyPatch, bare: Pa
     called = commands(monkeypatch, {ASK: version, "apt-get install": installs, **said_at_once})
     said: list[str] = []
     try:
-        engine.ensure(said.append)
+        with machine.heard_by(said.append):
+            engine.ensure()
     finally:
         (bare / "running").unlink(missing_ok=True)
     (line,) = [line for line in called.called if line.startswith("apt-get install")]
@@ -171,8 +173,8 @@ def test_compose_is_a_package_where_apt_has_version_2(
         called.answers[COMPOSE] = "2.26.1-4\n"
 
     monkeypatch.setattr(machine, "candidate", offered.get)
-    monkeypatch.setattr(machine, "install", lambda packages, say: take(*packages))
-    monkeypatch.setattr(engine, "_unpack_compose", lambda say: take("unpacked"))
+    monkeypatch.setattr(machine, "install", lambda packages: take(*packages))
+    monkeypatch.setattr(engine, "_unpack_compose", lambda: take("unpacked"))
     engine.ensure_compose()
     assert taken == [chosen or "unpacked"]
 
@@ -243,10 +245,10 @@ def test_only_one_caller_has_the_turn_and_the_other_waits(tmp_path: Path, monkey
     waiting = threading.Event()
 
     def second() -> None:
-        with machine.alone("a/b", waiting.set):
+        with machine.heard_by(lambda _: waiting.set()), machine.alone("a/b", "the second waits"):
             order.append("second")
 
-    with machine.alone("a/b", lambda: order.append("the first waited")):
+    with machine.heard_by(order.append), machine.alone("a/b", "the first waits"):
         thread = threading.Thread(target=second)
         thread.start()
         assert waiting.wait(HANGS_AFTER)
@@ -263,7 +265,7 @@ def test_packages_are_installed_by_root_only(monkeypatch: pytest.MonkeyPatch, la
     called = commands(monkeypatch, {})
     rights(monkeypatch, **{lacking: False})
     with pytest.raises(NotPossible, match=message) as trouble:
-        machine.install(["debootstrap"], print)
+        machine.install(["debootstrap"])
     assert trouble.value.status == 3
     assert not called.called
 
@@ -271,7 +273,7 @@ def test_packages_are_installed_by_root_only(monkeypatch: pytest.MonkeyPatch, la
 def test_a_failing_source_of_the_users_own_does_not_stop_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     called = commands(monkeypatch, {"apt-get update": Failed("no route"), "apt-get install": ""})
     rights(monkeypatch)
-    machine.install(["debootstrap"], print)
+    machine.install(["debootstrap"])
     assert called.called[-1].endswith(" debootstrap")
 
 

@@ -141,7 +141,7 @@ def test_a_failed_build_says_if_a_version_is_gone(monkeypatch: pytest.MonkeyPatc
     commands(monkeypatch, UNBUILT | {"docker build": Failed("docker build: non-zero code: 1")})
     monkeypatch.setattr(images, "NEEDS", {})
 
-    def ask(source: str, say: machine.Say) -> sources.Had:
+    def ask(source: str) -> sources.Had:
         if now is None:
             raise Failed("no network")
         return {"redis": [now]}
@@ -160,14 +160,14 @@ def test_an_image_of_the_users_own_is_used_as_it_is(monkeypatch: pytest.MonkeyPa
     images.ensure(resolve("redis", "image:my/redis:1"))
     assert called.called == ["docker image ls --no-trunc --quiet my/redis:1"]
     called.answers["docker image ls"] = ""
-    monkeypatch.setattr(base, "pull", lambda name, say: False)
+    monkeypatch.setattr(base, "pull", lambda name: False)
     with pytest.raises(Failed, match="docker pull my/redis:1 says why"):
         images.ensure(resolve("redis", "image:my/redis:1"))
 
 
 def test_the_error_for_an_unavailable_base_image_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     commands(monkeypatch, {"docker image ls": ""})
-    monkeypatch.setattr(base, "pull", lambda name, say: False)
+    monkeypatch.setattr(base, "pull", lambda name: False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(machine, "has_apt", lambda: False)
     with pytest.raises(NotPossible, match="no registry answers for debian:trixie-slim"):

@@ -261,7 +261,7 @@ def test_a_failed_change_is_mended_by_the_next(api: Toxiproxy, links: Links, mon
 
 
 @pytest.mark.parametrize(
-    "wrong", [(bandwidth, 0), (delay, 10, 11), (delay, -1), (slices, 0), (slices, 5, 5), (late_end, -1)]
+    "wrong", [(bandwidth, 0), (delay, 10, 11), (delay, -1), (slices, 0, 1), (slices, 5, -1), (late_end, -1)]
 )
 def test_an_impossible_impairment_is_refused(wrong: tuple[Any, ...]) -> None:
     kind, *values = wrong

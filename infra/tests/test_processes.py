@@ -23,7 +23,7 @@ from checkers.tests.build import cases, there
 from infra import lifetime
 from infra.__main__ import main
 from infra.cluster import frozen
-from infra.docker import compose, owner, reaper
+from infra.docker import compose, machine, owner, reaper
 from infra.docker.subnets import Taken
 from infra.errors import Failed, UnknownName
 from infra.faults import manual
@@ -192,7 +192,8 @@ def test_old_stuck_networks_are_skipped(monkeypatch: pytest.MonkeyPatch, age: fl
     removed: list[str] = []
     monkeypatch.setattr(reaper, "remove", lambda _, name: removed.append(name))
     said: list[str] = []
-    assert reaper.reap(cast("Any", SimpleNamespace(api=api)), said.append) == removed == (["fp-1"] if tried else [])
+    with machine.heard_by(said.append):
+        assert reaper.reap(cast("Any", SimpleNamespace(api=api))) == removed == (["fp-1"] if tried else [])
     assert len(said) == tried
 
 

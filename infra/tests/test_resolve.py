@@ -49,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sources that were asked. A source that is not in HAD does not answer. No image is built yet."""
     asked: list[str] = []
 
-    def answer(source: str, say: object) -> sources.Had:
+    def answer(source: str) -> sources.Had:
         asked.append(source)
         if source not in HAD:
             raise Failed(f"{source} is away")
@@ -281,7 +281,8 @@ class TestSuites:
         with pytest.raises(Failed, match="no route"):
             sources.ask("sid")
         said: list[str] = []
-        assert sources.ask_or_recall("sid", said.append) == had
+        with machine.heard_by(said.append):
+            assert sources.ask_or_recall("sid") == had
         assert "no route to host): taking what it had on 2" in said[-1]
         with pytest.raises(Failed, match="no route"):
             sources.ask_or_recall("trixie")  # trixie never answered

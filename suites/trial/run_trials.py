@@ -10,6 +10,7 @@ from typing import Final
 
 from checkers.claims import Verdict
 from checkers.properties.all_properties import OF_THE_SERVICE
+from infra.docker import machine
 from infra.environment import Environment
 from infra.faults.plan import storm_seed
 from infra.own_environment import OwnEnvironment
@@ -61,7 +62,6 @@ class TrialEnvironment:
         self._selection = selection
         self._stage = stage
         self._tell = tell
-        self._say: Callable[[str], None] = lambda line: tell(says(line))
         self._environment: Environment | None = None
         self._servers: dict[str, ForkServer] = {}
         self._aside = ThreadPoolExecutor(max_workers=1)
@@ -74,11 +74,10 @@ class TrialEnvironment:
         began, version = time.monotonic(), self._selection.version(backend, self._stage)
         self._tell(Event("boot", {"backend": backend, "version": version or ""}))
         if self._environment is None:
-            self._environment = (
-                ExternalEnvironment.beside(targets, self._selection.hooks, self._say)
-                if targets
-                else OwnEnvironment.start(say=self._say)
-            )
+            with machine.heard_by(lambda line: self._tell(says(line))):
+                self._environment = (
+                    ExternalEnvironment.beside(targets, self._selection.hooks) if targets else OwnEnvironment.start()
+                )
         self._environment.ensure(backend, version)
         if backend in targets:
             locks = (lane.lock for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)

@@ -63,5 +63,5 @@ def test_compose_is_unpacked_from_the_package_of_another_suite(tmp_path: Path, m
     if not machine.debian_mirror():
         pytest.skip("this machine does not get packages from Debian")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    engine._unpack_compose(machine.say)
+    engine._unpack_compose()
     assert machine.run([str(tmp_path / "cli-plugins/docker-compose"), "version", "--short"]).startswith("2.")

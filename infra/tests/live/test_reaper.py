@@ -20,8 +20,8 @@ from infra.tests.live.hurting import await_
 STAYS = """
 import sys
 from infra.own_environment import OwnEnvironment
-kept = [OwnEnvironment.start(name=name, say=lambda line: None, keep=True) for name in sys.argv[2:]]
-environment = OwnEnvironment.start(name=sys.argv[1], say=lambda line: None)
+kept = [OwnEnvironment.start(name=name, keep=True) for name in sys.argv[2:]]
+environment = OwnEnvironment.start(name=sys.argv[1])
 print(environment.store_dsn(None), flush=True)
 sys.stdin.read()
 """
@@ -33,8 +33,8 @@ from infra.own_environment import OwnEnvironment
 from infra.faults.plan import compile_plan
 from infra.faults.all_faults import FAULTS
 from infra.tests.environments import target_of
-environment = OwnEnvironment.start(name=sys.argv[1], say=lambda line: None)
-environment.ensure("redis", say=lambda line: None)
+environment = OwnEnvironment.start(name=sys.argv[1])
+environment.ensure("redis")
 target = target_of(environment, "redis")
 lasting = [f for f in FAULTS.values() if f.spans and "workers" not in f.needs and not f.applies("redis")]
 lasting = [f for f in lasting if f.kind != "refuse"]  # a write proves that a replica was left behind
@@ -82,7 +82,7 @@ class TestWithAnEngine:
         with _process(HURTS, name) as (_, said):
             assert {"cut", "pause", "clock", "disk", "failover"} <= set(said.readline().split())
             client.api.pause(f"{name}-{STORE}-1")
-            assert name not in reaper.reap(client, lambda line: None)
+            assert name not in reaper.reap(client)
             assert _left(client, name) > 2
         await_(lambda: _reaped(client, name))
 
@@ -105,7 +105,7 @@ class TestWithAnEngine:
             process.terminate()
             assert process.wait(HANGS_AFTER) == 128 + signal.SIGTERM
         assert _left(client, name) == 0
-        assert kept not in reaper.reap(client, lambda line: None)
+        assert kept not in reaper.reap(client)
         assert container.states(client, kept) == {"toxiproxy": "running", STORE: "running"}
 
 
@@ -123,7 +123,7 @@ def _process(code: str, *names: str) -> Iterator[tuple[Popen[str], IO[str]]]:
 def _reaped(client: DockerClient, name: str) -> bool:
     """Whether nothing is left of this environment after we reaped, or another process that started an environment."""
     # The engine may still be creating what the killed process asked for last.
-    reaper.reap(client, lambda line: None)
+    reaper.reap(client)
     return _left(client, name) == 0
 
 

@@ -146,7 +146,7 @@ def test_killed_runs_leave_no_process_and_interrupted_runs_leave_nothing(tmp_pat
         def removed() -> bool:
             # `OwnEnvironment.start` and `python -m infra down` begin with this. The engine may yet make the last things
             # that it was asked for.
-            reaper.reap(client, lambda _: None)
+            reaper.reap(client)
             return run.left(client) == []
 
         run.await_(removed)
