@@ -17,9 +17,9 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from docker import DockerClient
-from docker.errors import APIError, NotFound
 
 from infra.backends.answers import Health
+from infra.docker.client import failing
 from infra.errors import Failed
 
 LABEL: Final = "fencepost.clock"
@@ -115,10 +115,8 @@ def movable(client: DockerClient, container: str) -> bool:
 
 def in_image(client: DockerClient, image: str) -> bool:
     """As `movable`, for the containers of an image, by its name. Raises Failed when the image is not here."""
-    try:
+    with failing(f"image {image}"):
         return LABEL in client.images.get(image).labels
-    except APIError as error:
-        raise Failed(f"image {image}: {error.explanation}") from error
 
 
 def write(client: DockerClient, container: str, skews: Sequence[Skew]) -> None:
@@ -133,15 +131,11 @@ def write(client: DockerClient, container: str, skews: Sequence[Skew]) -> None:
         raise Failed(f"{container}: its image has no movable clock")
     if state["State"]["Status"] == "paused":
         raise Failed(f"{container} is paused: its clock cannot be set")
-    try:
+    with failing(f"{container}: its clock could not be set", f"container {container} is gone"):
         if state["State"]["Running"]:
             _write_running(client, container, command(place, skews))
         else:
             _write_stopped(client, container, PurePosixPath(place), content(skews))
-    except NotFound as error:
-        raise _gone(container) from error
-    except APIError as error:
-        raise Failed(f"{container}: its clock could not be set: {error.explanation}") from error
 
 
 def content(skews: Sequence[Skew]) -> bytes:
@@ -191,13 +185,5 @@ def _place(inspected: dict[str, Any]) -> str | None:
 
 
 def _inspect(client: DockerClient, container: str) -> dict[str, Any]:
-    try:
+    with failing(container, f"container {container} is gone"):
         return dict(client.api.inspect_container(container))
-    except NotFound as error:
-        raise _gone(container) from error
-    except APIError as error:
-        raise Failed(f"{container}: {error.explanation}") from error
-
-
-def _gone(container: str) -> Failed:
-    return Failed(f"container {container} is gone")

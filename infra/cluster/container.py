@@ -15,7 +15,7 @@ from docker.errors import APIError, NotFound
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.migration import Carry
-from infra.docker.client import TIMEOUT
+from infra.docker.client import TIMEOUT, failing
 from infra.docker.compose import BOOTED, containers
 from infra.docker.images import PACKAGER
 from infra.errors import Failed
@@ -170,10 +170,8 @@ class Container(ServerProcess):
 
 def made_from(client: DockerClient, container: str) -> dict[str, Any]:
     """As `ServerProcess.made_from`, of a container that is no node. Raises Failed."""
-    try:
+    with failing(container):
         return _made_from(client.api.inspect_container(container))
-    except APIError as error:
-        raise Failed(f"{container}: {error.explanation}") from error
 
 
 def _made_from(inspected: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from docker import DockerClient
 from docker.errors import APIError, NotFound
 
 from infra.docker import base, compose, reaper
+from infra.docker.client import failing
 from infra.docker.images import Image
 from infra.errors import Failed
 from infra.network.links import BY_HAND
@@ -134,7 +135,7 @@ class Disks:
         api = self._client.api
         host = api.create_host_config(network_mode="none", **wanted.options)
         labels = {**self._labels, FAULT: wanted.words}
-        try:
+        with failing(wanted.words):
             api.create_container(TOOLS.name, list(wanted.command), name=name, labels=labels, host_config=host)
             api.start(name)
             deadline = time.monotonic() + BEGINS_WITHIN
@@ -142,8 +143,6 @@ class Disks:
                 if api.inspect_container(name)["State"]["Status"] != "running" or time.monotonic() > deadline:
                     raise Failed(f"{wanted.words}: it did not begin: {log.decode(errors='replace').strip()}")
                 time.sleep(_LOOK_EVERY)
-        except APIError as error:
-            raise Failed(f"{wanted.words}: {error.explanation}") from error
 
     def _sidecars(self) -> Sequence[dict[str, Any]]:
         filters = {"label": [f"{reaper.ENV}={self._environment}", FAULT]}
@@ -177,12 +176,10 @@ class Disks:
         api = self._client.api
         container = compose.container(self._environment, "toxiproxy")
         while True:
-            try:
+            with failing(f"disks of {self._environment}"):
                 run = api.exec_create(container, ["sh", "-c", '"$@" && echo', "", *command])["Id"]
                 output = api.exec_start(run).decode(errors="replace")
                 status = api.exec_inspect(run)["ExitCode"]
-            except APIError as error:
-                raise Failed(f"disks of {self._environment}: {error.explanation}") from error
             if status != 0:
                 raise Failed(f"disks of {self._environment}: {' '.join(command)}: {output.strip()}")
             if output.endswith("\n"):

@@ -15,6 +15,7 @@ from requests.exceptions import RequestException
 from infra.backends.backend import Migration
 from infra.cluster.exit_reason import last_words
 from infra.docker import reaper
+from infra.docker.client import failing
 from infra.errors import Failed
 
 WITHIN: Final = 180
@@ -73,7 +74,7 @@ class Carry:
     def _beside(self, image: str, script: str) -> Iterator[str]:
         """A container with the node's disk, which is removed in the end, by the reaper if this process is gone."""
         api = self._client.api
-        try:
+        with failing(f"{self._container}: {self.how}"):
             config = api.inspect_container(self._container)["Config"]
             settings = [pair for pair in config["Env"] or () if pair.partition("=")[0] in self._migration.variables]
             labels = {name: config["Labels"][name] for name in (reaper.ENV, reaper.OWNER)}
@@ -86,8 +87,6 @@ class Carry:
                 labels=labels,
                 host_config=api.create_host_config(network_mode="none", volumes_from=[self._container]),
             )
-        except APIError as error:
-            raise Failed(f"{self._container}: {self.how}: {error.explanation}") from error
         try:
             yield made["Id"]
         finally:

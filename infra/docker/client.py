@@ -1,11 +1,13 @@
 """Our connection to Docker Engine, by its Python SDK."""
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 
 import docker
 from docker import DockerClient
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException, NotFound
 
 from infra.docker import engine
 from infra.errors import Failed, NotPossible
@@ -32,6 +34,16 @@ def _address() -> str:
         return engine.docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
     except Failed as error:
         raise NotPossible(f"{engine.NO_ENGINE} (python -m infra doctor says more)") from error
+
+
+@contextlib.contextmanager
+def failing(what: str, gone: str = "") -> Iterator[None]:
+    """Turn an error of the engine in the block into Failed. gone: all of its text if there is no such container."""
+    try:
+        yield
+    except APIError as error:
+        text = gone if gone and isinstance(error, NotFound) else f"{what}: {error.explanation}"
+        raise Failed(text) from error
 
 
 def needs_published(client: DockerClient) -> bool:

@@ -12,6 +12,8 @@ from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Actors, Aim, Target, Victim
 
+Say = Callable[[str], None]
+
 MS = 1_000_000
 TTL = 1.0
 PHASE = 10 * MS  # ns that a worker takes from one gate to the next
@@ -254,17 +256,13 @@ def a_lane(name: str, *keys: int, expires: bool = True) -> Lane:
     return Lane(name, [Worker(10 * sum(name.encode()) + number, key) for number, key in enumerate(keys)], expires)
 
 
-def runner(
-    world: World, *faults: str | Step, target: Target | None = None, say: Callable[[str], None] = lambda _: None
-) -> Runner:
+def runner(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> Runner:
     """A runner of these steps. A name stands for the step that `compile_plan` makes for the fault."""
     steps = [step if isinstance(step, Step) else compile_plan([step], 1, "etcd", TTL).steps[0] for step in faults]
     return Runner(Plan("p", "etcd", 1, tuple(steps)), target or world.target(), say)
 
 
-def run(
-    world: World, *faults: str | Step, target: Target | None = None, say: Callable[[str], None] = lambda _: None
-) -> list[Record]:
+def run(world: World, *faults: str | Step, target: Target | None = None, say: Say = lambda _: None) -> list[Record]:
     """The records of one cycle of these steps. No worker may be caught afterwards."""
     running = runner(world, *faults, target=target, say=say)
     running.cycle()
