@@ -39,7 +39,7 @@ from infra.network import topology
 from infra.network.links import Links
 from infra.network.topology import API_PORT, STORE, Reach
 from infra.network.toxiproxy_api import Api
-from infra.waiting import MonotonicClock, comes_true
+from infra.waiting import comes_true
 
 STORE_VERSION: Final = "17"
 """The series of the store's server, whatever versions are under test."""
@@ -212,8 +212,7 @@ class Environment(ABC):
 
     def _await_ready(self) -> None:
         for cluster in self._clusters.values():
-            mend = partial(node_repair.mend, cluster=cluster, links=self.links, clock=MonotonicClock())
-            cluster.await_ready(mend=mend)
+            cluster.await_ready(mend=partial(node_repair.mend, cluster=cluster))
 
     def _nodes(self) -> list[Node]:
         return [node for cluster in self._clusters.values() for node in cluster.everybody]

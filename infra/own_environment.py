@@ -29,7 +29,6 @@ from infra.docker.compose import ComposeSettings
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.network import topology
-from infra.waiting import MonotonicClock
 
 
 class OwnEnvironment(Environment):
@@ -125,11 +124,7 @@ class OwnEnvironment(Environment):
         if self._failover and self._failover.led_away():
             self._failover.fail_back()  # before versions: a replica of another version begins without data
         meant = {node: image for node, (_, image) in container.replaced(self._client, self.name, self._kept).items()}
-        refused = [
-            why
-            for cluster in self.clusters.values()
-            for why in node_repair.give_back(cluster.everybody, meant, self.links, MonotonicClock())
-        ]
+        refused = [why for cluster in self.clusters.values() for why in node_repair.give_back(cluster.everybody, meant)]
         if self._failover:
             self._failover.fail_back()
         self._await_ready()

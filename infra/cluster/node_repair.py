@@ -1,25 +1,20 @@
 """Recovery by more than a start: of a node with another version, and of a member that lost its place in its cluster."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from infra.backends.backend import Trait
 from infra.cluster.exit_reason import last_words
 from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.errors import Failed
 from infra.network import topology
-from infra.network.links import Links
-from infra.waiting import POLL, Clock
-
-BURIED_WITHIN: Final = 40.0
-"""Seconds until the links to a node that ended by itself must refuse."""
+from infra.waiting import comes_true
 
 
 class DoesNotStart(Failed):
     """A version does not start on the data that is there."""
 
 
-def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
+def remake(node: Node, image: str) -> str:
     """Start another image on a node's data. Returns, when the node serves, how its data were carried, or "".
 
     Raises DoesNotStart, with its last words, if the node ends or does not take the data of another major version; then
@@ -35,11 +30,11 @@ def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
     except Failed as error:
         if carry is None or node.process.image() == image:
             raise
-        clock.wait(READY_WITHIN, decided, POLL)
+        comes_true(decided, READY_WITHIN)
         raise DoesNotStart(f"{node.name} does not go over {carry.how}: {error}") from error
-    clock.wait(READY_WITHIN, decided, POLL)
+    comes_true(decided, READY_WITHIN)
     if node.state() == "stopped":
-        _bury(node, links, clock)
+        node.bury()
         if carry:
             carry.back()
         raise DoesNotStart(f"{node.name} does not start as {image} on its data: {last_words(node.process.logs())}")
@@ -50,7 +45,7 @@ def remake(node: Node, image: str, links: Links, clock: Clock) -> str:
     return carry.how if carry else ""
 
 
-def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, clock: Clock) -> list[str]:
+def give_back(nodes: Sequence[Node], booted: Mapping[str, str]) -> list[str]:
     """Start nodes with the images that they were booted with (name -> image), on their present data.
 
     A member (Trait.MEMBERSHIP) that does not start gets data from its peers anew, if they run the image of `booted`.
@@ -62,7 +57,7 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, cl
             continue
         was = node.process.image()
         try:
-            remake(node, booted[node.name], links, clock)
+            remake(node, booted[node.name])
         except DoesNotStart as why:
             others = {other.process.image() for other in nodes if other is not node}
             if node.kind.has(Trait.MEMBERSHIP) and others == {booted[node.name]}:
@@ -70,11 +65,11 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str], links: Links, cl
                 node.revive()
             else:
                 refused[node.name] = str(why)
-                remake(node, was, links, clock)
+                remake(node, was)
     return list(refused.values())
 
 
-def mend(node: Node, cluster: Cluster, links: Links, clock: Clock) -> None:
+def mend(node: Node, cluster: Cluster) -> None:
     """Start a node that ended by itself. A member that was removed from its cluster is wiped, and starts as a new one.
 
     If our process is killed during `Node.wipe`, such a member is left: it would end again on its old data.
@@ -83,20 +78,6 @@ def mend(node: Node, cluster: Cluster, links: Links, clock: Clock) -> None:
         others = [other for other in cluster.nodes if other is not node and other.ready()]
         majority = 2 * len(others) > len(cluster.nodes)
         if majority and node.kind.lost_place(others, node.name):
-            _bury(node, links, clock)
+            node.bury()
             node.wipe()
     node.revive()
-
-
-def _bury(node: Node, links: Links, clock: Clock) -> None:
-    """Refuse connections to a node that ended by itself, which takes as long as Toxiproxy dials its address: 3-30 s."""
-
-    def buried() -> bool:
-        try:
-            links.bury(node.name)
-        except Failed:
-            return False
-        return True
-
-    if not clock.wait(BURIED_WITHIN, buried, POLL):
-        raise Failed(f"links to {node.name}, which ended, cannot be closed within {BURIED_WITHIN:.0f} s")

@@ -15,7 +15,7 @@ from infra.cluster.container import ServerProcess, State
 from infra.cluster.exit_reason import last_words
 from infra.errors import Failed
 from infra.network.links import BY_HAND, Links
-from infra.waiting import POLL
+from infra.waiting import POLL, comes_true
 
 _STATES: Final[tuple[State, ...]] = ("stopped", "paused")
 """The states that may be wanted of a node, the stronger first."""
@@ -23,6 +23,8 @@ _RIGHT: Final = Health("", ahead=0.0)
 """The health of a node whose clock tells the time of this machine."""
 READY_WITHIN: Final = 60.0
 """Seconds a cluster may take until all members serve; the slowest measures 4 on an idle machine."""
+BURIED_WITHIN: Final = 40.0
+"""Seconds until the links to a node that ended by itself must refuse."""
 
 
 class Node(Server):
@@ -154,6 +156,19 @@ class Node(Server):
         astray = self._refuses is not False and not self._refusals
         if self.wanted() == "running" and (astray or self.state() == "stopped"):
             self._settle()
+
+    def bury(self) -> None:
+        """Have its links refuse after it ended by itself. It takes as long as Toxiproxy dials its address: 3-30 s."""
+
+        def buried() -> bool:
+            try:
+                self._links.bury(self.name)
+            except Failed:
+                return False
+            return True
+
+        if not comes_true(buried, BURIED_WITHIN):
+            raise Failed(f"links to {self.name}, which ended, cannot be closed within {BURIED_WITHIN:.0f} s")
 
     def health(self) -> Health | None:
         """Its health, asked past the proxies; None when it does not serve."""

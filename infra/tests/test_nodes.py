@@ -37,7 +37,7 @@ ETCDS = ["etcd1", "etcd2", "etcd3"]
 def _remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     engines_have_clocks(monkeypatch)
     for module in (node_repair, upgrades):
-        monkeypatch.setattr(module, "remake", lambda node, image, links, clock: node.remake(image))
+        monkeypatch.setattr(module, "remake", lambda node, image: node.remake(image))
 
 
 def made() -> tuple[Node, Engine, Star]:
@@ -195,6 +195,9 @@ class Server:
         self.image, self.version, self.wanted = lambda: self.runs, lambda: "17.11", lambda: "running"
         self.ready, self.state = lambda: self.running, lambda: "running" if self.running else "stopped"
 
+    def bury(self) -> None:
+        assert not self.running
+
     def wipe(self) -> None:
         assert not self.running
         self.done.append("wiped")
@@ -223,7 +226,7 @@ def stuck(name: str) -> Server:
 )
 def test_nodes_go_back_to_booted_images_that_start(servers: list[Server], stay: list[str], wiped: list[str]) -> None:
     booted = {server.name: BOOTED for server in servers if server.runs != BOOTED}
-    told = node_repair.give_back(*cast("Any", (servers, booted, None, None)))
+    told = node_repair.give_back(*cast("Any", (servers, booted)))
     assert told == [f"{name} does not start as {BOOTED}" for name in stay]
     assert all(server.running for server in servers)
     assert {s.name: s.runs for s in servers} == {
@@ -238,9 +241,7 @@ def test_only_a_lost_member_is_wiped(lost: bool, others_run: int, wiped: bool, m
     for server in servers[others_run:]:
         server.running = False
     monkeypatch.setattr(Etcd, "lost_place", lambda _, others, member: lost and member == "etcd3")
-    links, cluster = SimpleNamespace(bury=lambda _: None), SimpleNamespace(nodes=servers)
-    clock = SimpleNamespace(wait=lambda seconds, until, every: until())
-    node_repair.mend(*cast("Any", (servers[2], cluster, links, clock)))
+    node_repair.mend(cast("Any", servers[2]), cast("Any", SimpleNamespace(nodes=servers)))
     assert servers[2].running
     assert servers[2].done == (["wiped"] if wiped else [])
 

@@ -62,7 +62,7 @@ class Replace:
         for server in concerned:
             self._former.append((server.name, server.process.image()))
             try:
-                how = remake(server, image.name, target.links, target.clock)
+                how = remake(server, image.name)
             except DoesNotStart:
                 self.heal(target)
                 raise
@@ -77,9 +77,9 @@ class Replace:
             now = node.process.image()
             if now != former:
                 try:
-                    remake(node, former, target.links, target.clock)
+                    remake(node, former)
                 except DoesNotStart:
-                    remake(node, now, target.links, target.clock)
+                    remake(node, now)
             self._former.pop()
 
 
@@ -163,10 +163,10 @@ def _go_over(target: Target, node: Node, image: str) -> str:
     how = ""
     for done, server in enumerate(concerned, 1):
         try:
-            how = remake(server, image, target.links, target.clock)
+            how = remake(server, image)
         except DoesNotStart:
             for replaced in reversed(concerned[:done]):
-                remake(replaced, was, target.links, target.clock)
+                remake(replaced, was)
             raise
     for server in concerned:
         target.own.keep_version(server.name)

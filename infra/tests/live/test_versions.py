@@ -27,7 +27,6 @@ from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, target_of
 from infra.tests.live import hurting
 from infra.tests.live.hurting import asked, await_, await_kept, keep, kept, leader_hit, reign, session, version
-from infra.waiting import MonotonicClock
 
 SOON = 5.0  # seconds for a login that is tried again
 OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0", "postgres": "15"}
@@ -300,8 +299,8 @@ def test_postgres_is_unchanged_if_the_new_version_fails(old: OwnEnvironment, mon
     with pytest.raises(
         DoesNotStart, match=r"does not start as fencepost/postgres:trixie on its data: .*contains errors"
     ):
-        remake(node, image.name, old.links, MonotonicClock())
-    remake(node, "fencepost/postgres:bookworm", old.links, MonotonicClock())
+        remake(node, image.name)
+    remake(node, "fencepost/postgres:bookworm")
     assert answer(old, "SELECT nextval('fencepost.tokens')") == 43
     assert left(old) == []
 
