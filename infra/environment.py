@@ -137,9 +137,17 @@ class Environment(ABC):
             raise UnknownName(f"no node {name!r} in {self.name}; there are {', '.join(there)}")
         return there[name]
 
-    @abstractmethod
     def members(self, backend: str) -> tuple[str, ...]:
-        """The names of the members of a backend, in order, booted or not."""
+        """The names of the members of a backend, in order. KeyError unless it was booted, as in the next three."""
+        return tuple(node.name for node in self.cluster(backend).nodes)
+
+    def direct(self, backend: str) -> tuple[str, ...]:
+        """`host:port` of every member in order, by a way that no fault touches."""
+        return tuple(node.endpoint for node in self.cluster(backend).nodes)
+
+    def access(self, backend: str) -> Access:
+        """How the endpoints of a backend let clients in."""
+        return self.cluster(backend).nodes[0].access
 
     def endpoints(self, backend: str, group: int) -> tuple[str, ...]:
         """`host:port` of every member in order, through the links of a client group."""
@@ -148,14 +156,6 @@ class Environment(ABC):
     @abstractmethod
     def endpoints_of(self, node: str, group: int) -> str:
         """`host:port` of a node or auxiliary, through the links of a client group; KeyError if it has no links."""
-
-    @abstractmethod
-    def direct(self, backend: str) -> tuple[str, ...]:
-        """`host:port` of every member in order, by a way that no fault touches."""
-
-    @abstractmethod
-    def access(self, backend: str) -> Access:
-        """How the endpoints of a backend let clients in."""
 
     def failover(self) -> Failover | None:
         """The failover between a primary and its replica, if a backend that has them was booted; else None."""

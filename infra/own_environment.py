@@ -15,7 +15,6 @@ from typing import Final, Self
 
 from docker import DockerClient
 
-from infra.access import Access
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster import clock_skew, container, frozen, node_repair
@@ -88,19 +87,10 @@ class OwnEnvironment(Environment):
 
     # --- what is there ---
 
-    def members(self, backend: str) -> tuple[str, ...]:
-        return BACKENDS[backend].members
-
     def endpoints_of(self, node: str, group: int) -> str:
         if group not in topology.groups_of(node):
             raise KeyError(node)
         return self._reach.through(node, group)
-
-    def direct(self, backend: str) -> tuple[str, ...]:
-        return tuple(map(self._reach.past, self.members(backend)))
-
-    def access(self, backend: str) -> Access:
-        return self._login(BACKENDS[backend])
 
     def failover(self) -> Failover | None:
         return self._failover

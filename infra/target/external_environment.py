@@ -136,30 +136,14 @@ class ExternalEnvironment(Environment):
                 began = time.monotonic()
                 given = self._externals[backend]
                 external_cluster.check(given)
-                access = self.access(backend)
+                access = self._access(given)
                 self._await_reached(given, access)
                 self._clusters[backend] = Cluster([self._node(given, index, access) for index in range(len(given))])
                 machine.say(f"environment {self.name}: {backend} is reached ({time.monotonic() - began:.1f} s)")
         return self._clusters[backend]
 
-    def members(self, backend: str) -> tuple[str, ...]:
-        return self._externals[backend].names
-
-    def access(self, backend: str) -> Access:
-        """How the endpoints of a backend let us in, with the names of the servers behind them."""
-        given = self._externals[backend]
-        hosts = [host for host, _ in given.addresses]
-        names = dict(zip(self.direct(backend), hosts, strict=True))
-        for group in GROUPS:
-            names |= dict(zip(self.endpoints(backend, group), hosts, strict=True))
-        return replace(given.access, names=names)
-
     def endpoints_of(self, node: str, group: int) -> str:
         return self._reach.listens(_listener(self._ports[node], group))
-
-    def direct(self, backend: str) -> tuple[str, ...]:
-        given = self._externals[backend]
-        return tuple(given.server(index).endpoint for index in range(len(given)))
 
     def unclean(self) -> list[str]:
         lines = self.links.active()
@@ -196,6 +180,15 @@ class ExternalEnvironment(Environment):
             raise Failed(f"{len(self._ports)} nodes are more than ports can be published for here") from error
         self.links.use([*(proxy for proxy in topology.proxies() if proxy.target == STORE), *self._proxies()])
 
+    def _access(self, given: External) -> Access:
+        """How the endpoints of a cluster let us in, with the names of the servers behind them."""
+        names: dict[str, str] = {}
+        for index, (host, _) in enumerate(given.addresses):
+            server = given.server(index)
+            ways = [self.endpoints_of(server.name, group) for group in GROUPS]
+            names |= dict.fromkeys([server.endpoint, *ways], host)
+        return replace(given.access, names=names)
+
     def _node(self, given: External, index: int, access: Access) -> Node:
         (host, port), server, kind = given.addresses[index], given.server(index), BACKENDS[given.backend]
         places = {"node": host, "port": str(port), "name": server.name, "backend": given.backend}
@@ -231,7 +224,8 @@ class ExternalEnvironment(Environment):
 
         with ThreadPoolExecutor(max_workers=8) as pool:
             for group in GROUPS:
-                for index, answered in enumerate(pool.map(reached, self.endpoints(given.backend, group))):
+                ways = [self.endpoints_of(name, group) for name in given.names]
+                for index, answered in enumerate(pool.map(reached, ways)):
                     if not answered:
                         raise Failed(self._unreached(given, index))
 
