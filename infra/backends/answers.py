@@ -51,11 +51,10 @@ Outcome = Literal["kept", "refused", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """seconds: from just before we connect until the answer or error. said: the error in words; "" for `kept`."""
+    """seconds: from just before we connect until the answer or error."""
 
     outcome: Outcome
     seconds: float
-    said: str = ""
 
 
 class Held(NamedTuple):

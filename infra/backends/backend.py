@@ -17,7 +17,7 @@ from enum import Enum
 from typing import ClassVar, Protocol
 
 from infra.access import OPEN, Access
-from infra.backends.answers import NO_ANSWER, Health, Held, Write, Written
+from infra.backends.answers import NO_ANSWER, Health, Held, Outcome, Write, Written
 from infra.backends.messages import InTurns, Messages
 
 
@@ -254,13 +254,14 @@ class Backend(ABC):
         The write has about `size` bytes and leaves nothing behind. `patience`: seconds at most for each answer.
         """
         started = time.monotonic()
+        outcome: Outcome = "kept"
         try:
             self.keep(server, size, patience)
-        except TimeoutError as error:
-            return Written("silent", time.monotonic() - started, str(error))
-        except NO_ANSWER as error:
-            return Written("refused", time.monotonic() - started, str(error))
-        return Written("kept", time.monotonic() - started)
+        except TimeoutError:
+            outcome = "silent"
+        except NO_ANSWER:
+            outcome = "refused"
+        return Written(outcome, time.monotonic() - started)
 
     @abstractmethod
     def keep(self, server: Server, size: int, patience: float) -> None:
