@@ -26,7 +26,6 @@ from infra.network import topology
 from infra.network.links import Cut
 from infra.network.topology import GROUPS, STORE
 from infra.own_environment import OwnEnvironment
-from infra.waiting import comes_true
 
 BY_HAND: Final = "by-hand"
 """Name of the environment that `up` makes unless another is named."""
@@ -91,7 +90,7 @@ def heal(env: str | None) -> int:
             environment.heal()
         except Failed as error:
             raise Failed(f"{error}; if another heal does not help: {_down(environment)}") from error
-        left = _left(environment)
+        left = environment.still_unclean(CLEAN_WITHIN)
         print_faults(left)
         if left:
             machine.say(f"not everything is healed; if another heal does not help: {_down(environment)}")
@@ -201,18 +200,6 @@ def _print_status(client: DockerClient, listed: reaper.FoundEnvironment) -> None
         print(f"  {service:<14} {states.get(service, 'gone')}")
     print(f"  links          {len(environment.links.pairs())} ordered pairs")
     print_faults(environment.unclean())
-
-
-def _left(environment: OwnEnvironment) -> list[str]:
-    """What is still not healed, at most `CLEAN_WITHIN` seconds later: servers need a moment to find each other."""
-    left: list[str] = []
-
-    def clean() -> bool:
-        left[:] = environment.unclean()
-        return not left
-
-    comes_true(clean, CLEAN_WITHIN)
-    return left
 
 
 def _down(environment: OwnEnvironment) -> str:

@@ -205,6 +205,17 @@ class Environment(ABC):
     def unclean(self) -> list[str]:
         """What differs from the start, a line each: links, containers, members. [] proves that nothing does."""
 
+    def still_unclean(self, within: float) -> list[str]:
+        """What `unclean` lists after at most so many seconds: elections and slow servers need a moment to be over."""
+        lines: list[str] = []
+
+        def clean() -> bool:
+            lines[:] = self.unclean()
+            return not lines
+
+        comes_true(clean, within)
+        return lines
+
     def _heal_nodes(self) -> None:
         if everybody := self._nodes():
             with ThreadPoolExecutor(max_workers=len(everybody)) as pool:

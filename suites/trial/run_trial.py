@@ -34,7 +34,7 @@ from infra.faults.runner import Runner
 from infra.faults.target import Target
 from infra.network.topology import GROUPS
 from infra.store import store
-from infra.waiting import MonotonicClock, comes_true
+from infra.waiting import MonotonicClock
 from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE
 from results.terminal.event_journal import Event, Tell, says, step, waits
@@ -108,8 +108,8 @@ class RunningTrial:
         """Start the workers, which then connect. Raises Failed where the environment is not clean."""
         self.trial, self.environment, self.server, self.tell = trial, environment, server, tell
         self.started, self.clock = datetime.now(UTC), time.monotonic()
-        if unclean := _unclean(environment):
-            raise Failed(f"before the trial: {unclean}")
+        if unclean := environment.still_unclean(READY_WITHIN):
+            raise Failed(f"before the trial: {'; '.join(unclean)}")
         self.cpu = CpuMeter(environment)
         self.plan = trial.plan_to_run()
         locks = list(dict.fromkeys(lane.lock_name for lane in trial.lanes))
@@ -200,8 +200,8 @@ class RunningTrial:
         """The history of each lane. Raises WorkerBroke for bad grants, TrialBroke if a key cannot be read or the
         environment is not clean.
         """
-        if unclean := _unclean(self.environment):
-            raise TrialBroke(f"after the trial: {unclean}")
+        if unclean := self.environment.still_unclean(READY_WITHIN):
+            raise TrialBroke(f"after the trial: {'; '.join(unclean)}")
         self._look_at_members(quiet=True)
         versions = self.environment.cluster(self.trial.backend).versions()
         records, silences = self.runner.records, self.watch.silences
@@ -369,14 +369,3 @@ def _to_be_watched(trial: Trial, environment: Environment) -> Sequence[str]:
     lanes = filter(sees_nothing, trial.lanes)
     nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in lanes]
     return [environment.endpoints_of(node, GROUPS[0]) for node in dict.fromkeys(chain.from_iterable(nodes))]
-
-
-def _unclean(environment: Environment) -> str:
-    """What a fault left behind, or "". Waits for slow servers, and for elections that they cause, since both pass."""
-    unclean: list[str] = []
-
-    def clean() -> bool:
-        unclean[:] = environment.unclean()
-        return not unclean
-
-    return "" if comes_true(clean, READY_WITHIN) else "; ".join(unclean)
