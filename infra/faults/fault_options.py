@@ -2,7 +2,7 @@
 
 NODES = nodes(most=2)
 HOW = choice("how", (Cut.DROP, Cut.HOLD))
-LATENCY = number("latency_ms", 20, 1000, draw=lambda rng: rng.randint(80, 120))
+LATENCY = number("latency_ms", 20, 1000, within((80, 120)))
 """
 
 import random
@@ -19,9 +19,6 @@ Options = Mapping[str, Any]
 
 Members = tuple[str, ...]
 """The names of the members of a cluster, in order."""
-
-Bound = int | Callable[["Site"], int]
-"""A number, or a function that gives it for a cluster."""
 
 ALL_GROUPS: Final = tuple(map(client, GROUPS))
 
@@ -47,19 +44,23 @@ class Site:
         return self.backend.has(trait)
 
 
+Draw = Callable[[random.Random, Site, Options], Any]
+"""(rng, site, the options before it) -> a random value for an option, as plain JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """A value that a fault needs.
 
     check   (value, site, the options before it) -> the value as the injection takes it. Raises ValueError with a text
             that says what the value must be.
-    draw    (rng, site, the options before it) -> a random value, as plain JSON; None if only a plan can set it.
+    draw    None if only a plan can set it.
     unless  a trait: backends that have it do not have this option.
     """
 
     name: str
     check: Callable[[Any, Site, Options], Any]
-    draw: Callable[[random.Random, Site, Options], Any] | None = None
+    draw: Draw | None = None
     unless: Trait | None = None
 
 
@@ -101,12 +102,10 @@ def must(condition: object, what: str) -> None:
 
 def choice(name: str, known: Sequence[str]) -> Option:
     """One of a few words; the random choice is any of them."""
-    return one_of(name, lambda _: known, lambda rng, _: str(rng.choice(known)))
+    return one_of(name, lambda _: known, lambda rng, _, __: str(rng.choice(known)))
 
 
-def one_of(
-    name: str, known: Callable[[Site], Sequence[str]], draw: Callable[[random.Random, Site], str] | None = None
-) -> Option:
+def one_of(name: str, known: Callable[[Site], Sequence[str]], draw: Draw | None = None) -> Option:
     """One of the names that a backend has."""
 
     def check(value: Any, site: Site, _: Options) -> str:
@@ -114,14 +113,14 @@ def one_of(
         must(value in names, "be " + (" or ".join(names) if len(names) == 2 else f"one of {', '.join(names)}"))
         return str(value)
 
-    return Option(name, check, draw and (lambda rng, site, _: draw(rng, site)))
+    return Option(name, check, draw)
 
 
 def number(
     name: str,
     least: int,
-    most: Bound,
-    draw: Callable[[random.Random, Site, Options], int] | None = None,
+    most: int | Callable[[Site], int],
+    draw: Draw | None = None,
     what: str = "a whole number",
 ) -> Option:
     """A whole number."""
@@ -143,17 +142,17 @@ def follower(name: str) -> Option:
     return number(name, 0, lambda site: len(site.members) - 2, draw, "a number")
 
 
-def real(name: str, least: float, most: float, draw: Callable[[random.Random], float]) -> Option:
+def real(name: str, least: float, most: float, draw: Draw) -> Option:
     """A number."""
 
     def check(value: Any, _: Site, __: Options) -> float:
         must(type(value) in (int, float) and least <= value <= most, f"be a number from {least:g} to {most:g}")
         return float(value)
 
-    return Option(name, check, lambda rng, _, __: draw(rng))
+    return Option(name, check, draw)
 
 
-def within(bounds: tuple[int, int]) -> Callable[[random.Random, Site, Options], int]:
+def within(bounds: tuple[int, int]) -> Draw:
     """The random choice of a whole number within two bounds, both included."""
     return lambda rng, _, __: rng.randint(*bounds)
 

@@ -62,11 +62,11 @@ def bandwidth(rate: int) -> Impairment:
     return Impairment("bandwidth", {"rate": rate})
 
 
-def slices(size: int, variation: int = 0, delay_us: int = 0) -> Impairment:
-    """Bytes arrive in pieces of about `size` (give or take `variation`), one every `delay_us`. Raises ValueError."""
-    if not (0 <= variation < size and delay_us >= 0):
-        raise ValueError(f"slices have a size of 1 or more and a smaller variation, not {size} ± {variation}")
-    return Impairment("slicer", {"average_size": size, "size_variation": variation, "delay": delay_us})
+def slices(size: int, delay_us: int) -> Impairment:
+    """Bytes arrive in pieces of `size` at most, one every `delay_us`. Raises ValueError."""
+    if size < 1 or delay_us < 0:
+        raise ValueError(f"slices have a size of 1 or more, not {size}, and come later, not after {delay_us} us")
+    return Impairment("slicer", {"average_size": size, "size_variation": 0, "delay": delay_us})
 
 
 def late_end(ms: int) -> Impairment:

@@ -28,7 +28,7 @@ A, S, C = LinkAnswer.ANSWERED, LinkAnswer.SILENT, LinkAnswer.CLOSED
 KEYS = ("a", "b/1", "hand")
 PAIRS = (("c1", "redis1"), ("zk1", "zk2"), ("zk2", "zk1"))
 BY_OTHERS = Impairment("limit_data", {"bytes": 9})
-KINDS = (delay(20, 5), delay(70), bandwidth(10), bandwidth(20), slices(5), late_end(100), RESET, BY_OTHERS)
+KINDS = (delay(20, 5), delay(70), bandwidth(10), bandwidth(20), slices(5, 0), late_end(100), RESET, BY_OTHERS)
 
 steps = st.one_of(
     st.tuples(st.just("cut"), st.sampled_from(PAIRS), st.sampled_from(Cut)),

@@ -76,7 +76,7 @@ def _throttle(_: str, rate_kb: int) -> Impair:
 def _slice(_: str, bytes: int, pause_us: int) -> Impair:
     least = max(LONG // bytes - 1, 0) * pause_us / 1e6
     doing = f"cut all bytes into pieces of at most {bytes}, one every {pause_us} us,"
-    return Impair(toxics.slices(bytes, 0, pause_us), doing, least, LONG)
+    return Impair(toxics.slices(bytes, pause_us), doing, least, LONG)
 
 
 def _close_late(_: str, late_ms: int) -> Impair:

@@ -301,7 +301,7 @@ SPLIT: Final = (
         "split-bridge",
         "two sides, and one node that belongs to both",
         _bridge,
-        one_of("bridge", lambda site: site.members, lambda rng, site: rng.choice(site.members)),
+        one_of("bridge", lambda site: site.members, lambda rng, site, _: rng.choice(site.members)),
         Option(
             "nodes",
             _is_side,

@@ -14,7 +14,7 @@ from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import link_proof
 from infra.faults.fault import Fault
-from infra.faults.fault_options import ALL_GROUPS, Site, choice, number, one_of, within
+from infra.faults.fault_options import ALL_GROUPS, Options, Site, choice, number, one_of, within
 from infra.faults.link_probe import LinkAnswer
 from infra.faults.links.cuts import HOW, OnClientLinks, heal_clients
 from infra.faults.target import Hit, Target
@@ -126,7 +126,7 @@ def _often(times: int) -> str:
     return "" if times == 1 else f", {times} times"
 
 
-def _node(rng: random.Random, site: Site) -> str:
+def _node(rng: random.Random, site: Site, _: Options) -> str:
     names = site.members
     return names[0] if site.has(Trait.FIRST_NODE) else rng.choice(names)
 

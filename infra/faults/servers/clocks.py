@@ -18,7 +18,7 @@ from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults.fault import PROVEN_WITHIN, Fault
-from infra.faults.fault_options import Option, Options, Site, must, real, victims
+from infra.faults.fault_options import Option, Options, Site, must, real, victims, within
 from infra.faults.target import Hit, Target
 
 FORWARD: Final = (5, 90)
@@ -136,7 +136,7 @@ def _await_health(target: Target, node: Node, is_so: Callable[[Health, int], boo
     return target.clock.wait(PROVEN_WITHIN, looked)
 
 
-def _rate(rng: random.Random) -> float:
+def _rate(rng: random.Random, _: Site, __: Options) -> float:
     factor = rng.uniform(*DRIFT)
     return round(rng.choice((factor, 1 / factor)), 2)
 
@@ -168,7 +168,7 @@ CLOCKS: Final = (
         "clock-jump-forward",
         "jumps forward by more than any TTL",
         lambda _, nodes, seconds: MoveClocks(nodes, offset=seconds),
-        real("seconds", 0.15, clock_skew.FAR, lambda rng: rng.randint(*FORWARD)),
+        real("seconds", 0.15, clock_skew.FAR, within(FORWARD)),
         how="preloaded shim: its wall clock is ahead",
         sees="every lock ends at once; after the heal new ones live longer",
         spans=(2.0, 3.0),
@@ -177,7 +177,7 @@ CLOCKS: Final = (
         "clock-jump-back",
         "jumps back",
         lambda _, nodes, seconds: MoveClocks(nodes, offset=-seconds),
-        real("seconds", 0.15, clock_skew.FAR, lambda rng: rng.randint(*BACK)),
+        real("seconds", 0.15, clock_skew.FAR, within(BACK)),
         how="preloaded shim: its wall clock is behind",
         sees="locks live on after their TTL; at the heal all end at once",
         spans=LONG,
@@ -195,8 +195,8 @@ CLOCKS: Final = (
         "clock-strobe",
         "goes ahead and behind by turns",
         lambda _, nodes, seconds, turn_ms: MoveClocks(nodes, amplitude=seconds, period=2 * turn_ms / 1000),
-        real("seconds", 0.5, clock_skew.FAR, lambda rng: round(rng.uniform(*STROBE), 1)),
-        real("turn_ms", 10, 60_000, lambda rng: rng.randrange(*TURNS, 10)),
+        real("seconds", 0.5, clock_skew.FAR, lambda rng, _, __: round(rng.uniform(*STROBE), 1)),
+        real("turn_ms", 10, 60_000, lambda rng, _, __: rng.randrange(*TURNS, 10)),
         how="preloaded shim: its wall clock goes to and fro",
         sees="locks end at once or live on, as it happens",
         spans=LONG,

@@ -9,7 +9,7 @@ from typing import Final
 
 from infra.cluster.clock_skew import FAR
 from infra.faults.fault import Fault, OnWorkers
-from infra.faults.fault_options import real
+from infra.faults.fault_options import real, within
 from infra.faults.target import Hit, Target
 from infra.faults.workers.holders import NEEDS
 
@@ -39,7 +39,7 @@ SKEW_WORKERS: Final = Fault(
     "skew",
     "the wall clock of a worker of every lane jumps back, and another's forward, by more than any TTL",
     lambda _, seconds: SkewWorkers(seconds),
-    (real("seconds", 0.15, FAR, lambda rng: rng.randint(*SECONDS)),),
+    (real("seconds", 0.15, FAR, within(SECONDS)),),
     spans=(1.0, 1.5, 2.0),
     needs=(*NEEDS, "skew"),
     how="time-machine: what the workers' Python code takes for the time of day",
