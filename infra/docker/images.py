@@ -19,7 +19,7 @@ from typing import Final
 from infra.backends import BACKENDS
 from infra.docker import base, engine, machine, sources
 from infra.docker.engine import docker
-from infra.docker.sources import CARRIED, PACKAGES, STANDS_FOR, VERSION, WHERE
+from infra.docker.sources import PACKAGES, STANDS_FOR, VERSION, WHERE
 from infra.errors import Failed, Trouble, UnknownName
 
 RECIPES: Final = Path(__file__).parents[1] / "images"
@@ -87,8 +87,8 @@ def resolve(backend: str, version: str | None = None) -> Image:
         if version in (None, TOXIPROXY):
             return Image(backend, f"fencepost/toxiproxy:{TOXIPROXY}", base.SUITES[0], TOXIPROXY)
         raise UnknownVersion(f"toxiproxy {version} is not to be had; there is {TOXIPROXY}")
-    if backend not in CARRIED or backend in STANDS_FOR:
-        known = ", ".join(name for name in CARRIED if name not in STANDS_FOR)
+    if backend not in PACKAGES or backend in STANDS_FOR:
+        known = ", ".join(name for name in PACKAGES if name not in STANDS_FOR)
         raise UnknownName(f"no backend {backend!r}; there are {known}")
     if version is None:
         return _of_suite(backend, base.SUITES[0])
@@ -99,14 +99,14 @@ def resolve(backend: str, version: str | None = None) -> Image:
         recipe, _, bug = name.removeprefix("fencepost/").partition(":")
         ours = name == f"fencepost/planted-{server}:{bug}"  # has a planted bug; built where it is missing
         return Image(recipe, name, base.SUITES[0], bug) if ours else Image(server, name)
-    for suite, series in CARRIED[server].items():
+    for suite, series in PACKAGES[server].series.items():
         if f"{series}.".startswith(f"{version}."):
             return _of_suite(server, suite)
-    there_is = {source: f"{series} ({WHERE[source]})" for source, series in CARRIED[server].items()}
+    there_is = {source: f"{series} ({WHERE[source]})" for source, series in PACKAGES[server].series.items()}
     if not VERSION.fullmatch(version):
         raise _unknown(server, version, [*there_is.values(), "more (python -m infra versions)"])
     # A stable suite can only have versions that begin with its series; of other sources nothing is known.
-    begins = {source: f"{its}." for source, its in CARRIED[server].items()}
+    begins = {source: f"{its}." for source, its in PACKAGES[server].series.items()}
     having = [source for source in sources.of(server) if f"{version}.".startswith(begins.get(source, ""))]
     exact = {source: _exact(server, version, source) for source in having}
     for image in exact.values():
@@ -198,7 +198,7 @@ def digest(image: Image) -> str:
 
 def _still_there(image: Image, error: Failed) -> None:
     """Raise UnknownVersion if the suite no longer has the version that it listed."""
-    if image.version is None or image.recipe not in CARRIED:
+    if image.version is None or image.recipe not in PACKAGES:
         return
     source = image.suite or ""
     sources.forget(source)

@@ -28,16 +28,11 @@ PACKAGES: Final[Mapping[str, Package]] = {
 }
 """Server -> the package in which it can be had."""
 
-CARRIED: Final[Mapping[str, Mapping[str, str]]] = {server: package.series for server, package in PACKAGES.items()}
-"""Server -> stable suite -> the series in that suite; the default suite comes first."""
-
 STANDS_FOR: Final[Mapping[str, str]] = {
     package.server: name for name, backend in BACKENDS.items() for package in backend.packages[1:]
 }
 """Server that stands for a backend -> that backend."""
 
-SERVERS: Final = [server for server in CARRIED if STANDS_FOR.get(server, server) in BACKENDS]
-"""The servers whose version can be chosen; a server that stands for a backend comes after that backend."""
 SID: Final = "sid"
 """Debian's unstable release: what it carries changes from day to day."""
 REGISTRIES: Final = {"modules": "Go module proxy", "maven": "Maven"}
@@ -82,7 +77,7 @@ _known: dict[str, Had] = {}
 
 def of(server: str) -> list[str]:
     """The sources that may have a server, in the order in which a version is looked for."""
-    return [*CARRIED[server], SID, *PACKAGES[server].elsewhere]
+    return [*PACKAGES[server].series, SID, *PACKAGES[server].elsewhere]
 
 
 def ask(source: str) -> Had:
@@ -239,7 +234,7 @@ class Offer:
 
 def offers(had: Mapping[str, Had]) -> Iterator[Offer]:
     """had: source -> what it has, if it could be asked. Offers come in the order of the search, the default first."""
-    for server in SERVERS:
+    for server in (package.server for backend in BACKENDS.values() for package in backend.packages):
         offered: list[Offer] = []
         for source in of(server):
             for version in had.get(source, {}).get(server, ()):
@@ -251,7 +246,7 @@ def offers(had: Mapping[str, Had]) -> Iterator[Offer]:
 def _shorthand(server: str, version: str, source: str, before: Sequence[Offer]) -> str:
     """3.5 for 3.5.16; empty if 3.5 gives another version, that of a stable suite or of an offer before this one."""
     series = version.rpartition(".")[0]
-    stable = [suite for suite, its in CARRIED[server].items() if its == series]
+    stable = [suite for suite, its in PACKAGES[server].series.items() if its == series]
     taken = stable != [source] if stable else any(f"{offer.version}.".startswith(f"{series}.") for offer in before)
     return "" if taken else series
 

@@ -51,10 +51,10 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_every_server_has_a_recipe_and_every_backend_a_version_in_every_suite() -> None:
-    for server, suites in sources.CARRIED.items():
+    for server, package in sources.PACKAGES.items():
         assert "ARG SUITE" in (images.RECIPES / server / "Dockerfile").read_text()
-        assert tuple(suites) == base.SUITES[: len(suites)]
-        assert len(suites) == len(base.SUITES) or server in sources.STANDS_FOR
+        assert tuple(package.series) == base.SUITES[: len(package.series)]
+        assert len(package.series) == len(base.SUITES) or server in sources.STANDS_FOR
     for recipe, registry in images.REGISTRY.items():
         setting = {"modules": "GOPROXY", "maven": "MAVEN_SETTINGS"}[registry]
         assert f"ARG {setting}=\n" in (images.RECIPES / recipe / "Dockerfile").read_text()

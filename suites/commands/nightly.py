@@ -25,7 +25,7 @@ from typing import Any, Final
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
 from infra.docker import images
-from infra.docker.sources import CARRIED
+from infra.docker.sources import PACKAGES
 from results.commands.digest import digest
 from results.commands.find import find
 from results.commands.merge import merge
@@ -103,7 +103,7 @@ def _night(
     for name in whole.backends:
         seconds = sum(trial.seconds for trial in parse(_as_pytest(words, [name])).trials())
         n = math.ceil(seconds / 60 / minutes)  # 0 if there is nothing to do
-        for version in versions.get(name) or CARRIED[name].values():
+        for version in versions.get(name) or PACKAGES[name].series.values():
             parse(_as_pytest([*words, "--version-of", f"{name}={version}"], [name]))  # raises if unavailable
             jobs += [Job(name, version, Shard(i, n)) for i in range(1, n + 1)]
     if not jobs:

@@ -172,7 +172,7 @@ def test_every_request_waits(redis: Redis) -> None:
 @plant("redis:lost-token", "redis:slow")
 class TestTheSameServer:
     def test_the_redis_has_its_version_and_a_movable_clock(self, planted: Plant, environment: OwnEnvironment) -> None:
-        series = sources.CARRIED["redis"][base.SUITES[0]]
+        series = sources.PACKAGES["redis"].series[base.SUITES[0]]
         assert version(environment.node(PRIMARY)).startswith(f"{series}.")
         assert environment.node(PRIMARY).process.made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
         node = environment.node(PRIMARY)
@@ -273,7 +273,7 @@ def test_a_key_does_not_go_with_its_lease(etcd: Etcd3Client) -> None:
 def test_every_request_to_etcd_waits(planted: Plant, environment: OwnEnvironment) -> None:
     node = environment.cluster("etcd").nodes[0]
     assert statistics.median(waits(lambda: until(lambda: node.kind.probe(node)))) >= 0.010
-    assert version(node).startswith(sources.CARRIED["etcd"][base.SUITES[0]])
+    assert version(node).startswith(sources.PACKAGES["etcd"].series[base.SUITES[0]])
     node.kill()
     node.let_go()
     environment.cluster("etcd").await_ready()
@@ -335,7 +335,7 @@ class TestVoidGrant:
 
     def test_postgres_keeps_its_data_and_bug_after_a_kill(self, planted: Plant, environment: OwnEnvironment) -> None:
         node = environment.node("postgres")
-        assert version(node).startswith(f"{sources.CARRIED['postgres'][base.SUITES[0]]}.")
+        assert version(node).startswith(f"{sources.PACKAGES['postgres'].series[base.SUITES[0]]}.")
         with closing(session(environment)) as before:
             before.execute("CREATE TABLE planted AS SELECT 1 AS kept")
         node.kill()
