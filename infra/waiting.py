@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
+
+T = TypeVar("T")
 
 POLL: Final = 0.05
 """Seconds between two checks of a condition that costs a request."""
@@ -21,8 +23,11 @@ class Clock(Protocol):
     def now(self) -> int:
         """The present time in ns."""
 
-    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:
-        """Wait for `until`, at most `seconds`; check it each `every` seconds. Returns whether it came true."""
+    def sleep(self, seconds: float) -> None:
+        """Wait for so many seconds."""
+
+    def wait(self, seconds: float, until: Callable[[], T], every: float = POLL_MEMORY) -> T:
+        """Ask `until` each `every` seconds until its answer is true, for `seconds` at most. Returns the last answer."""
 
 
 class MonotonicClock:
@@ -31,16 +36,18 @@ class MonotonicClock:
     def now(self) -> int:
         return time.monotonic_ns()
 
-    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = POLL_MEMORY) -> bool:
-        """See `Clock`. The condition is checked once more when the time is over."""
+    def sleep(self, seconds: float) -> None:
+        """See `Clock`. It sleeps for a second at a time: a signal that comes just before does not end a sleep."""
+        self.wait(seconds, lambda: False, every=1.0)
+
+    def wait(self, seconds: float, until: Callable[[], T], every: float = POLL_MEMORY) -> T:
+        """See `Clock`. It asks once more when the time is over."""
         deadline = time.monotonic() + seconds
         while True:
             late = (left := deadline - time.monotonic()) <= 0
-            if until is not None and until():
-                return True
-            if late:
-                return False
-            time.sleep(min(left, 1.0 if until is None else every))  # a signal just before a sleep does not end it
+            if (answer := until()) or late:
+                return answer
+            time.sleep(min(left, every))
 
 
 @contextmanager

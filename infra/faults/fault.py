@@ -199,16 +199,10 @@ class Nobody(Failed):
 
 def leader(target: Target, within: float = EFFECT_WITHIN) -> Node:
     """The node that leads now. Waits at most `within` seconds for an election to end. Raises Nobody if none leads."""
-    leaders: list[Node] = []
-
-    def has_leader() -> bool:
-        node = target.cluster.leader()
-        leaders.extend([node] if node else [])
-        return bool(leaders)
-
-    if not target.clock.wait(target.patience(within), has_leader, LOOK_EVERY):
+    node = target.clock.wait(target.patience(within), target.cluster.leader, LOOK_EVERY)
+    if node is None:
         raise Nobody(f"{target.backend} has no leader to be hit")
-    return leaders[-1]
+    return node
 
 
 def await_noticed(target: Target, noticed: Callable[[], bool], otherwise: str) -> str:

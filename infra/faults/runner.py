@@ -135,7 +135,7 @@ class Runner:
         return (self._target.clock.now() - when) / 1e9
 
     def _wait_until(self, when: int) -> None:
-        self._target.clock.wait(max((when - self._target.clock.now()) / 1e9, 0.0))
+        self._target.clock.sleep(max((when - self._target.clock.now()) / 1e9, 0.0))
 
 
 def _groups(steps: Sequence[Step]) -> list[Sequence[Step]]:

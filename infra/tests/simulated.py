@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from infra.backends.etcd import Etcd
 from infra.errors import Failed
-from infra.faults.link_probe import Prober
+from infra.faults.link_probe import Prober, T
 from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Actors, Aim, Target, Victim
@@ -151,15 +151,16 @@ class World(Actors):
     def now(self) -> int:
         return self.time
 
-    def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = 0.005) -> bool:
+    def sleep(self, seconds: float) -> None:
+        self.wait(seconds, lambda: False)
+
+    def wait(self, seconds: float, until: Callable[[], T], every: float = 0.005) -> T:
         deadline, look = self.time + int(seconds * 1e9), self.time
         while True:
-            if until is not None and (self.time >= look or self.time >= deadline):
-                if until():
-                    return True
+            if self.time >= min(look, deadline):
+                if (answer := until()) or self.time >= deadline:
+                    return answer
                 look = self.time + int(every * 1e9)
-            if self.time >= deadline:
-                return False
             if self.time >= self.stop_at:
                 raise Interrupted
             self.time += 5 * MS

@@ -114,7 +114,7 @@ def test_one_of_two_workers_caught_at_once_goes_on_and_both_are_recorded() -> No
 def test_a_late_write_lands_between_its_successors_read_and_write(keys: tuple[int, ...]) -> None:
     world = World([a_lane("a", *keys), a_lane("b", *keys)])
     records = run(world, "late-write")
-    world.wait(0.1)  # the successors write
+    world.sleep(0.1)  # the successors write
     for lane in world.all_lanes:
         mine = of(lane, records)
         [stalled] = [record for record in mine if record.kind == "stall"]
@@ -173,7 +173,7 @@ def test_the_successor_of_a_dead_holder_is_frozen_past_its_own_lease(keys: tuple
 def test_a_holder_loses_its_lease_when_its_renewal_stalls_or_dies(name: str) -> None:
     world = World([a_lane("a", 0, 0), a_lane("b", 0, 0)])
     records = run(world, name)
-    world.wait(2.0)
+    world.sleep(2.0)
     for lane in world.all_lanes:
         job, renewal = of(lane, records)
         assert (job.kind, renewal.kind) == ("stall", FAULTS[name].kind)
@@ -192,7 +192,7 @@ def test_a_holder_loses_its_lease_when_its_renewal_stalls_or_dies(name: str) -> 
 def test_a_waiter_is_stalled_past_its_lease_and_goes_on_before_the_lock_is_released() -> None:
     world = World([a_lane("a", 0, 0), a_lane("b", 0, 0, 0)])
     records = run(world, "stall-waiter")
-    world.wait(1.0)
+    world.sleep(1.0)
     for lane in world.all_lanes:
         holder, waiter = of(lane, records)
         keys = {worker.process: worker.key for worker in lane.workers}
@@ -208,7 +208,7 @@ def test_a_waiter_is_stalled_past_its_lease_and_goes_on_before_the_lock_is_relea
 def test_a_waiter_dies_and_the_holder_is_stalled_until_the_waiters_lease_is_over() -> None:
     world = World([a_lane("a", 0, 0, 0), a_lane("b", 0, 0, 0)])
     records = run(world, "kill-waiter")
-    world.wait(1.0)
+    world.sleep(1.0)
     for lane in world.all_lanes:
         holder, dead = sorted(of(lane, records), key=lambda record: record.applied)
         assert (holder.kind, dead.kind, dead.owner, dead.lane) == ("stall", "kill", 0, lane.name)
@@ -232,7 +232,7 @@ def test_a_holder_is_cut_off_right_after_its_acquire(how: str, monkeypatch: pyte
     with imagined("etcd", *(a_lane(name, 0, 1, 0, 1) for name in "abc")) as star:
         active: set[str] = set()
         # The proof of the cut takes a while.
-        monkeypatch.setattr(star, "ask", lambda *question: star.world.wait(0.05) or Star.ask(star, *question))
+        monkeypatch.setattr(star, "ask", lambda *question: star.world.wait(0.05, bool) or Star.ask(star, *question))
         step, target = Step("cut-holder", 0.5, 2.0, {"how": how}), star.target("", alone=True)
         cut, *stalls = run(star.world, step, target=target, say=lambda _: active.update(star.links.active()))
         assert star.unclean() == []
@@ -261,8 +261,8 @@ def test_a_server_crashes_while_a_holder_of_each_lane_stands_after_its_acquire(m
     with imagined("etcd", a_lane("a", 0, 0), a_lane("b", 0, 1)) as star:
         leader = star.engines["etcd1"]
         # The proof that the server is down takes a while.
-        inspect = Engine.inspect_container
-        monkeypatch.setattr(leader, "inspect_container", lambda name: star.world.wait(0.05) or inspect(leader, name))
+        inspect, wait = Engine.inspect_container, star.world.wait
+        monkeypatch.setattr(leader, "inspect_container", lambda name: wait(0.05, bool) or inspect(leader, name))
         crash, *stalls = run(star.world, "crash-after-acquire", target=star.target("", alone=True))
         assert [engine.log for engine in star.engines.values()] == [["kill", "start"], [], []]
     assert (crash.kind, crash.target) == ("kill", "etcd1 (leader), between two operations")

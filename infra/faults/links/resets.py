@@ -48,7 +48,7 @@ class ResetConnections(OnClientLinks):
         hits = []
         for time in range(self.times):
             if time:
-                target.clock.wait(BETWEEN)
+                target.clock.sleep(BETWEEN)
             hits.append(self._once(target, pairs))
         return hits
 
@@ -63,7 +63,7 @@ class ResetConnections(OnClientLinks):
             for connection in ours:
                 with suppress(OSError):  # closed already; that is looked at below
                     connection.sendall(target.prober.backend.question)
-            target.clock.wait(RESETTING)
+            target.clock.sleep(RESETTING)
             with target.links.together():
                 for group, node in pairs:
                     target.links.cut(group, node, Cut.REFUSE, target.by)
@@ -95,14 +95,14 @@ class Flap(OnClientLinks):
         hits = []
         for time in range(self.times):
             if time:
-                target.clock.wait(BETWEEN)
+                target.clock.sleep(BETWEEN)
             begun = target.clock.now()
             with target.links.together():
                 for end in ends:
                     target.links.cut(end, self.node, self.how, target.by)
             link_proof.await_cut(target, clients, link_proof.SHOWS[self.how])
             applied = target.clock.now()
-            target.clock.wait(max(DOWN - (applied - begun) / 1e9, 0.0))
+            target.clock.sleep(max(DOWN - (applied - begun) / 1e9, 0.0))
             healing = target.clock.now()
             heal_clients(target)
             hits.append(Hit("cut", f"{self.node} from everybody", begun, applied, healing, target.clock.now()))
@@ -118,7 +118,7 @@ def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitSt
         except OSError as error:
             if target.alone:
                 raise Failed(f"no connection of {pair[0]} to {pair[1]} could be made: {error}") from error
-    target.clock.wait(DIALLED)
+    target.clock.sleep(DIALLED)
     return connections
 
 

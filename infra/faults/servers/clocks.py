@@ -106,16 +106,10 @@ def _await_others(target: Target, node: Node, right: Health) -> None:
 
 def _right(target: Target) -> Health:
     """What the store tells, whose clock no fault moves. Raises Failed when the store does not answer."""
-    healths: list[Health] = []
-
-    def answered() -> bool:
-        health = target.environment.store_health()
-        healths.extend([health] if health else [])
-        return bool(healths)
-
-    if not target.clock.wait(PROVEN_WITHIN, answered):
+    health = target.clock.wait(PROVEN_WITHIN, target.environment.store_health)
+    if health is None:
         raise Failed("the store does not answer, whose clock is the right one")
-    return healths[-1]
+    return health
 
 
 def _is(health: Health, right: Health, skews: Sequence[Skew], now: int) -> bool:

@@ -46,7 +46,7 @@ class PromoteReplica:
         mark = f"{target.by}@{begun}"
         try:
             pair.roles.mark(pair.primary, mark)
-            target.clock.wait(self.behind_ms / 1000)
+            target.clock.sleep(self.behind_ms / 1000)
             marked = pair.roles.marked(pair.replica)
         except Failed as error:
             kind = Failed if target.alone else Nobody  # another fault has it refuse writes

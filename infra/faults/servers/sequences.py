@@ -49,7 +49,7 @@ class KillUnderLoad(fault.OnNodes):
         with target.writes.going_on(RATE):
             for who, after in self.kills:
                 written = _await_writes(target, 1)
-                target.clock.wait(after / 1000)
+                target.clock.sleep(after / 1000)
                 nodes = target.cluster.nodes if who == ALL else [target.node(who)]
                 hits.append(_kill(target, nodes, "", written))
                 _start(target, nodes)

@@ -29,7 +29,7 @@ from infra.faults.plan import compile_plan
 from infra.faults.target import Hit, Target
 from infra.store.libpq import DATABASE
 from infra.tests.environments import COMES_WITHIN
-from infra.waiting import POLL, comes_true
+from infra.waiting import POLL, Clock, comes_true
 
 if TYPE_CHECKING:
     from redis import Redis as RedisClient
@@ -49,14 +49,9 @@ def await_(condition: Callable[[], bool], why: Callable[[], str] = str, every: f
 
 def until(ask: Callable[[], T | None]) -> T:
     """Ask until there is an answer, and return it."""
-    answers: list[T] = []
-
-    def answered() -> bool:
-        answers.extend([] if (answer := ask()) is None else [answer])
-        return bool(answers)
-
-    await_(answered)
-    return answers[0]
+    answer = Clock().wait(COMES_WITHIN, ask, POLL)
+    assert answer is not None
+    return answer
 
 
 def version(node: Node) -> str:

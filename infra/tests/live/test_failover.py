@@ -1,6 +1,5 @@
 """Failover on real clusters: acknowledged data are lost, others lead, sessions end. The way back loses nothing."""
 
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from typing import Any
@@ -72,11 +71,10 @@ class TestPromoteReplica:
         class Meanwhile(MonotonicClock):
             """Takes the lock while the replica is left behind."""
 
-            def wait(self, seconds: float, until: Callable[[], bool] | None = None, every: float = 0.01) -> bool:
-                if until is None and not granted:
-                    assert holder.set("lock", "A", nx=True, px=LONG)
-                    granted.append(int(holder.incr("tokens")))
-                return super().wait(seconds, until, every)
+            def sleep(self, seconds: float) -> None:
+                assert holder.set("lock", "A", nx=True, px=LONG)
+                granted.append(int(holder.incr("tokens")))
+                super().sleep(seconds)
 
         busy = replace(target, clock=Meanwhile())
         with live(first) as connection, done(busy, "promote-replica", behind_ms=50) as hit:
