@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 
@@ -17,31 +17,22 @@ POLL_MEMORY: Final = 0.005
 """Seconds between two checks of a condition that costs nothing, such as a byte of shared memory."""
 
 
-class Clock(Protocol):
+class Clock:
     """Time as faults see it; tests bring one of their own."""
 
     def now(self) -> int:
         """The present time in ns."""
-
-    def sleep(self, seconds: float) -> None:
-        """Wait for so many seconds."""
-
-    def wait(self, seconds: float, until: Callable[[], T], every: float = POLL_MEMORY) -> T:
-        """Ask `until` each `every` seconds until its answer is true, for `seconds` at most. Returns the last answer."""
-
-
-class MonotonicClock:
-    """The real clock."""
-
-    def now(self) -> int:
         return time.monotonic_ns()
 
     def sleep(self, seconds: float) -> None:
-        """See `Clock`. It sleeps for a second at a time: a signal that comes just before does not end a sleep."""
+        """Sleep for so many seconds, one at a time: a signal that comes just before a sleep does not end it."""
         self.wait(seconds, lambda: False, every=1.0)
 
     def wait(self, seconds: float, until: Callable[[], T], every: float = POLL_MEMORY) -> T:
-        """See `Clock`. It asks once more when the time is over."""
+        """Ask `until` each `every` seconds until its answer is true, or until `seconds` are over, and then once more.
+
+        Returns the last answer.
+        """
         deadline = time.monotonic() + seconds
         while True:
             late = (left := deadline - time.monotonic()) <= 0
@@ -64,4 +55,4 @@ def after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
 
 def comes_true(is_so: Callable[[], bool], within: float, every: float = POLL) -> bool:
     """Whether the condition comes true within so many seconds. It is checked at least once."""
-    return MonotonicClock().wait(within, is_so, every)
+    return Clock().wait(within, is_so, every)

@@ -35,7 +35,7 @@ from infra.faults.runner import Runner
 from infra.faults.target import Actors, Aim, Target, Victim
 from infra.own_environment import OwnEnvironment
 from infra.suggestions import instead
-from infra.waiting import MonotonicClock
+from infra.waiting import Clock
 
 _Text = str | None
 
@@ -59,7 +59,7 @@ def main(name: _Text, backend: _Text, plan: _Text, process: _Text, env: _Text, t
     _check_workers(planned, hit)
     with lifetime.asked_once(), attached(env) as environment:
         _check_possible(planned, environment)
-        target = Target.of(environment, planned.backend, OneProcess(hit, ttl, environment.name), MonotonicClock())
+        target = Target.of(environment, planned.backend, OneProcess(hit, ttl, environment.name))
         words = partial(_words, pid=hit)
         if plan or drawn["seconds"] is not None:
             print("\n".join(planned.describe(words)), flush=True)
@@ -184,7 +184,7 @@ class OneProcess(Actors):
             frozen.note(self._environment, self._pid)
         if not self._signal(SIGNALS[aim.action]):
             raise Failed(f"process {self._pid} has ended")
-        self._victim = Victim(lane, self._pid, 0, MonotonicClock().now(), f"process {self._pid}")
+        self._victim = Victim(lane, self._pid, 0, Clock().now(), f"process {self._pid}")
 
     def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
         del lane, among

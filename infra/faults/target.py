@@ -13,6 +13,7 @@ from infra.background_writes import BackgroundWrites
 from infra.faults.link_probe import Prober
 from infra.network.links import BY_HAND
 from infra.network.topology import GROUPS, STORE, client
+from infra.waiting import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from infra.environment import Environment
     from infra.network.links import Links
     from infra.own_environment import OwnEnvironment
-    from infra.waiting import Clock
 
 Kind = Literal[
     "cut", "slow", "reset", "pause", "kill", "restart", "wipe", "disk", "clock", "freeze", "stall", "call", "failover",
@@ -189,7 +189,7 @@ class Target:
     store_prober: Prober = STORE_PROBER  # asks the store
 
     @classmethod
-    def of(cls, environment: Environment, backend: str, actors: Actors, clock: Clock) -> Self:
+    def of(cls, environment: Environment, backend: str, actors: Actors) -> Self:
         """The target of a backend in an environment. Raises KeyError unless the backend was booted there."""
         cluster = environment.cluster(backend)
         endpoints = {
@@ -200,7 +200,7 @@ class Target:
         endpoints |= {(client(group), STORE): environment.store_endpoint(group) for group in GROUPS}
         prober = Prober(cluster.kind, environment.access(backend))
         writes = BackgroundWrites(cluster.kind, cluster.nodes)
-        return cls(environment, cluster, endpoints, actors, clock, prober, writes)
+        return cls(environment, cluster, endpoints, actors, Clock(), prober, writes)
 
     @property
     def kind(self) -> Backend:

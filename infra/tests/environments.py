@@ -19,7 +19,7 @@ from infra.errors import Failed
 from infra.faults.manual import OneProcess
 from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
-from infra.waiting import MonotonicClock, comes_true
+from infra.waiting import comes_true
 
 COMES_WITHIN = 120.0  # seconds to wait for anything, on any machine: a guard against an endless wait
 _POOL: dict[frozenset[tuple[str, str]], OwnEnvironment] = {}  # versions of backends -> the environment that has them
@@ -54,7 +54,7 @@ def await_unclean(environment: Environment, *lines: str) -> None:
 
 
 def target_of(environment: OwnEnvironment, backend: str) -> Target:
-    return Target.of(environment, backend, OneProcess(None, 1.0), MonotonicClock())
+    return Target.of(environment, backend, OneProcess(None, 1.0))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from infra.faults.link_probe import Prober, T
 from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Actors, Aim, Target, Victim
+from infra.waiting import Clock
 
 Say = Callable[[str], None]
 
@@ -136,7 +137,7 @@ class Lane:
 
 
 @dataclass(slots=True)
-class World(Actors):
+class World(Actors, Clock):
     """Actors, clock and target of a trial."""
 
     all_lanes: list[Lane]

@@ -34,7 +34,6 @@ from infra.faults.runner import Runner
 from infra.faults.target import Target
 from infra.network.topology import GROUPS
 from infra.store import store
-from infra.waiting import MonotonicClock
 from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE
 from results.terminal.event_journal import Event, Tell, says, step, waits
@@ -125,7 +124,7 @@ class RunningTrial:
         orders = {lane.name: lane.workload.order for lane in trial.lanes if lane.workload.name in STRUCK_ALONE}
         handles = {lane.lane.name: lane.handles for lane in self.lanes}
         self.actors = WorkerControl(server, handles, longest_ttl(trial.lanes), orders)
-        target = Target.of(environment, trial.backend, self.actors, MonotonicClock())
+        target = Target.of(environment, trial.backend, self.actors)
         self.runner = Runner(self.plan, target, lambda line: tell(step(line)))
         watched = _to_be_watched(trial, environment)
         self.watch = Watch(target.prober, self.taps.endpoints(watched) if self.taps else watched)

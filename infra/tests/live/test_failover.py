@@ -22,7 +22,7 @@ from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, on
 from infra.tests.live import hurting
 from infra.tests.live.hurting import PATIENCE, Session, asked, await_, done, live, redis_at, reign, version
-from infra.waiting import MonotonicClock
+from infra.waiting import Clock
 
 LONG = 600_000  # ms; a lease that ends in no test
 
@@ -68,7 +68,7 @@ class TestPromoteReplica:
         await_(lambda: past(target, REPLICA).get("tokens") == "3")
         granted: list[int] = []
 
-        class Meanwhile(MonotonicClock):
+        class Meanwhile(Clock):
             """Takes the lock while the replica is left behind."""
 
             def sleep(self, seconds: float) -> None:
