@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
@@ -244,16 +244,16 @@ def install_browser() -> None:
 # --- the command ---
 
 
-def show(results: Sequence[Check], write: Callable[[str], object] = print) -> None:
+def show(results: Sequence[Check]) -> None:
     """Print what was found, a line each; colours on a terminal, unless NO_COLOR is set."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for check in results:
         word = check.state if check.needed or check.state == "ok" else "later"
         colour = {"ok": 32, "later": 33}.get(word, 31)
         mark = f"\x1b[{colour}m{word:<8}\x1b[0m" if coloured else f"{word:<8}"
-        write(f"{mark} {check.name:<16} {check.why}")
+        print(f"{mark} {check.name:<16} {check.why}")
         if check.state != "ok" and check.fix:
-            write(f"{'':<25} -> {check.fix}")
+            print(f"{'':<25} -> {check.fix}")
 
 
 def main(*, repair: bool, all: bool, tests: bool) -> int:

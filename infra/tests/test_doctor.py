@@ -203,12 +203,13 @@ def test_bad_arguments_end_with_status_2_and_help_ends_with_0(argv: str, capsys:
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
-def test_no_color_turns_off_terminal_colours(monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool) -> None:
+def test_no_color_turns_off_terminal_colours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], no_color: str, coloured: bool
+) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", no_color)
-    lines: list[str] = []
-    doctor.show([Check("disk", "ok", "50 GB free")], lines.append)
-    assert ("\x1b[" in lines[0]) is coloured
+    doctor.show([Check("disk", "ok", "50 GB free")])
+    assert ("\x1b[" in capsys.readouterr().out) is coloured
 
 
 def test_doctor_needs_only_the_standard_library() -> None:
