@@ -20,7 +20,7 @@ from infra.backends.backend import Trait
 from infra.cluster import clock_skew, container, frozen, node_repair
 from infra.cluster.container import Container
 from infra.cluster.disk_sidecars import TOOLS, Disks
-from infra.cluster.nodes import READY_WITHIN, Cluster, Node
+from infra.cluster.nodes import Cluster, Node
 from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
 from infra.docker import compose, images, machine
@@ -80,7 +80,7 @@ class OwnEnvironment(Environment):
                 compose.up(self._settings, [node for backend in absent for node in BACKENDS[backend].nodes])
             self._clusters.update({backend: self._cluster(backend, untouched=True) for backend in absent})
         for backend in wanted:
-            self._clusters[backend].await_ready(READY_WITHIN)
+            self._clusters[backend].await_ready()
             self._await_paths(*BACKENDS[backend].nodes)
         if absent:
             machine.say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")

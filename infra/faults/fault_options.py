@@ -196,13 +196,13 @@ def some_nodes(rng: random.Random, site: Site, most: int, least: int) -> list[st
 def victims(
     most: int = 2,
     *,
-    named: int = 1,
     known: Sequence[str] = (LEADER,),
     roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,),
 ) -> Option:
-    """The servers that are hit. If there is a leader: at most `named`, by name or by a `known` role; the random choice
-    is `roles`. Else: at most `most` nodes; the random choice has as many: the first, where single-node locks live, and
-    others of the next `most`. So two are a minority of five nodes, but a majority of the three that a lock may use.
+    """The servers that are hit. If there is a leader: as many as there are `known` roles, each by its name or its role;
+    the random choice is `roles`. Else: at most `most` nodes; the random choice has as many: the first, where
+    single-node locks live, and others of the next `most`. So two are a minority of five nodes, but a majority of the
+    three that a lock may use.
     """
 
     def count(site: Site) -> int:
@@ -210,7 +210,7 @@ def victims(
 
     def check(value: Any, site: Site, _: Options) -> tuple[str, ...]:
         if site.has(Trait.LEADER):
-            return different(value, (*known, *site.members), named)
+            return different(value, (*known, *site.members), len(known))
         return different(value, site.members, count(site))
 
     def draw(rng: random.Random, site: Site, _: Options) -> list[str]:

@@ -129,7 +129,7 @@ def _bury(target: Target, node: Node) -> None:
 
 
 def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Option:
-    return victims(named=2, known=(LEADER, FOLLOWER), roles=roles)
+    return victims(known=(LEADER, FOLLOWER), roles=roles)
 
 
 _WAITED_FOR: Final = _disks(lambda site: site.backend.disks)
