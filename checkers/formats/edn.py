@@ -1,4 +1,4 @@
-"""EDN, the notation of Clojure's data: a complete reader, without recursion.
+"""EDN, the notation of Clojure's data: a complete reader.
 
 Values come out hashable: vectors and lists as tuples, sets as frozensets, maps as `FrozenMap`. Keywords keep their
 colon. A string that could be taken for a keyword, symbol, character or tag keeps its quotes: no two forms become the
@@ -34,7 +34,6 @@ _TOKEN: Final = re.compile(
     |(?P<string>"(?:[^"\\]|\\.)*+")
     |(?P<open>\#\{|[\[({])
     |(?P<close>[\])}])
-    |(?P<discard>\#_)
     |(?P<special>\#\#[A-Za-z]++)
     |(?P<tag>\#[^\s,\[\](){}";\#\\^@`~_][^\s,\[\](){}";\#\\^@`~]*+)
     |(?P<character>\\(?:[a-zA-Z0-9]++|.))""",
@@ -51,7 +50,6 @@ _CLOSING: Final = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _TAKEN: Final = frozenset(":'\"\\#")
 """First characters of the values of other forms, and the quote. A string that begins so keeps its quotes."""
 
-_DISCARD: Final = "#_"
 RECORD: Final = re.compile(r"#[A-Za-z_][\w-]*+(?:\.[A-Za-z_][\w$-]*+)++")
 """The tag of a record: a class with its package."""
 
@@ -67,51 +65,46 @@ class Reader:
         """Line of a place in the text, from 0."""
         return self._text.count("\n", 0, self.at if at is None else at)
 
-    def peek(self) -> str:
-        """The first character of the next form, empty at the end."""
-        blank = _BLANK.match(self._text, self.at)
-        self.at = blank.end() if blank else self.at
-        return self._text[self.at : self.at + 1]
-
-    def form(self) -> Any:
-        """The next form. Raises Malformed; Unfinished where the text ends first."""
-        stack: list[tuple[str, int, list[Any]]] = []
-        within = 0  # how many collections are open
+    def peek(self, depth: int = 0) -> str:
+        """The first character of the next form, empty at the end. Passes over what is discarded. Raises Malformed."""
         while True:
-            if not self.peek():
-                raise Unfinished(self.line(), "the file ends in the middle of a form")
-            start = self.at
-            token = _TOKEN.match(self._text, start)
-            if token is None:
-                raise self._refused(start)
-            self.at = token.end()
-            kind, text = token.lastgroup, token.group()
-            if not within and kind not in ("discard", "tag"):
-                self.begun = start
-            if kind in ("open", "discard", "tag"):
-                if len(stack) >= DEEPEST:
-                    raise Malformed(self.line(start), f"nested deeper than {DEEPEST}")
-                stack.append((_DISCARD if kind == "discard" else text, start, []))
-                within += kind == "open"
-                continue
-            if kind == "close":
-                if not stack or _CLOSING.get(stack[-1][0]) != text:
-                    raise Malformed(self.line(start), f"{text} closes nothing that was opened")
-                opened, begun, items = stack.pop()
-                within -= 1
-                value = self._collection(opened, begun, items)
-            else:
-                value = self._scalar(str(kind), text, start)
-            # A tag or a discard that waits for a form takes this one.
-            while stack and stack[-1][0] not in _CLOSING:
-                prefix, begun, _ = stack.pop()
-                if prefix == _DISCARD:
-                    break
-                value = self._tagged(prefix, value, begun)
-            else:
-                if not stack:
-                    return value
-                stack[-1][2].append(value)
+            blank = _BLANK.match(self._text, self.at)
+            self.at = blank.end() if blank else self.at
+            if not self._text.startswith("#_", self.at):
+                return self._text[self.at : self.at + 1]
+            self.at += len("#_")
+            self.form(self._nested(depth, self.at - len("#_")))
+
+    def form(self, depth: int = 0) -> Any:
+        """The next form. depth: how many it is part of. Raises Malformed; Unfinished where the text ends first."""
+        if not self.peek(depth):
+            raise Unfinished(self.line(), "the file ends in the middle of a form")
+        start = self.at
+        token = _TOKEN.match(self._text, start)
+        if token is None:
+            raise self._refused(start)
+        self.at = token.end()
+        kind, text = token.lastgroup, token.group()
+        if kind == "tag":
+            return self._tagged(text, self.form(self._nested(depth, start)), start)
+        if kind == "close":
+            raise Malformed(self.line(start), f"{text} closes nothing that was opened")
+        if kind == "open":
+            items = []
+            while self.peek(inner := self._nested(depth, start)) != _CLOSING[text]:
+                items.append(self.form(inner))
+            self.at += 1
+            value = self._collection(text, start, items)
+        else:
+            value = self._scalar(str(kind), text, start)
+        self.begun = start
+        return value
+
+    def _nested(self, depth: int, start: int) -> int:
+        """The depth of what is part of the form that begins at `start`."""
+        if depth >= DEEPEST:
+            raise Malformed(self.line(start), f"nested deeper than {DEEPEST}")
+        return depth + 1
 
     def spans(self) -> Iterator[tuple[Any, int, int]]:
         """The keys of the map that comes next, each with where its value begins and ends. Raises Malformed."""
