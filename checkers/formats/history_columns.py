@@ -1,5 +1,6 @@
 """Makes the columns of a history from operations: keys, values, owners, tokens, and why something failed."""
 
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -8,14 +9,13 @@ import numpy.typing as npt
 from checkers import row_format
 from checkers.formats.event_columns import UNSAID, different, named
 from checkers.formats.keys_and_values import KeysAndValues
-from checkers.formats.pairing import PairedOperations
+from checkers.formats.pairing import PairedOperations, meanings, refuse
 from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import REASONS, SHARED_WORDS, reason_of, word
 from checkers.history.foreign_values import plain, shown
 from checkers.history.history import Facts, FaultInterval, History
-from checkers.row_format import NONE, SHARED, F, Outcome, Reason
+from checkers.row_format import ACQUIRES, NONE, SHARED, F, Outcome, Reason
 
-_LOCKS: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
 _HOLDERS: Final = (F.RELEASE, F.RENEW)
 
 
@@ -55,7 +55,7 @@ def _owners(ops: PairedOperations) -> Numbers:
     owner = ops.either("owner")
     known = len(ops.events.atoms["owner"].values)
     if known:
-        granted = np.isin(ops.f, _LOCKS) & (ops.outcome == Outcome.OK)
+        granted = np.isin(ops.f, ACQUIRES) & (ops.outcome == Outcome.OK)
         holds = granted | np.isin(ops.f, _HOLDERS)
         named_too = holds & (owner >= 0)
         if named_too.any():
@@ -83,29 +83,19 @@ def _errors(ops: PairedOperations, *, errors_as_values: bool) -> tuple[Numbers, 
 
 def _reasons(ops: PairedOperations, error: Numbers, texts: tuple[str, ...], token: Numbers) -> Numbers:
     """`row_format.Reason` of each failed operation."""
-    named_reasons = ops.events.atoms["reason"].values
-    for place, value in enumerate(named_reasons):
-        if word(value) not in REASONS:
-            wanted = ", ".join(REASONS)
-            line = ops.events.first("reason", place)
-            raise ops.events.source.bad(line, f"{shown(plain(value))} is not a reason; known are {wanted}")
-    result = np.zeros(len(ops), np.int64)
-    failed = ops.outcome == Outcome.FAIL
-    given = ops.either("reason")
-    for place, value in enumerate(named_reasons):
-        result[failed & (given == place)] = REASONS[str(word(value))]
-    rest = np.flatnonzero(failed & (given < 0))
-    if len(rest):
-        combined = (error[rest] * 64 + ops.f[rest]) * 2 + (token[rest] != UNSAID)
-        kinds, inverse = np.unique(combined, return_inverse=True)
-        meant = [_reason(int(kind), texts) for kind in kinds]
-        result[rest] = np.array(meant, np.int64)[inverse]
+    known, column = meanings(ops.events, "reason", REASONS), ops.events.column("reason")
+    refuse(ops.events, (column >= 0) & (known[column] < 0), "reason", "a reason; known are " + ", ".join(REASONS))
+    failed, given = ops.outcome == Outcome.FAIL, known[ops.either("reason")]
+    result = np.where(failed & (given >= 0), given, Reason.NONE)
+
+    @cache
+    def meant(f: int, error: int, with_token: int) -> Reason:
+        return reason_of(F(f), texts[error] if error else None, token=bool(with_token))
+
+    rest = failed & (given < 0)
+    kinds = zip(ops.f[rest].tolist(), error[rest].tolist(), (token[rest] != UNSAID).tolist(), strict=True)
+    result[rest] = [meant(*kind) for kind in kinds]
     return result
-
-
-def _reason(kind: int, texts: tuple[str, ...]) -> Reason:
-    error, f = divmod(kind // 2, 64)
-    return reason_of(F(f), texts[error] if error else None, token=bool(kind % 2))
 
 
 def _flags(ops: PairedOperations, contents: KeysAndValues) -> Numbers:
@@ -119,7 +109,7 @@ def _flags(ops: PairedOperations, contents: KeysAndValues) -> Numbers:
     for place, value in enumerate(ops.events.atoms["shared"].values):
         if value:
             flags[given == place] |= SHARED
-    locks = np.isin(ops.f, _LOCKS)
+    locks = np.isin(ops.f, ACQUIRES)
     if locks.any():
         for value in (contents.begun, contents.ended):
             for place in different(value[locks]):

@@ -6,24 +6,24 @@ a prefix stands before it (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), and
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from checkers.formats import edn, lines
-from checkers.formats.event_columns import FIELDS, NEEDED, NUMBERS, EventColumns
+from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
 from checkers.formats.lines import LineShape
 from checkers.formats.source import SourceFile
 from checkers.history.foreign_values import FrozenMap, shown, spelled
 
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
 _ATOM: Final = r"""[^\s,\[\](){}";#\\^@`~]+"""
-_STRING: Final = r'"[^"\\]*"'
+_OTHER: Final = rf'(?:{_ATOM}|"[^"\\]*")'
 _KEYWORD: Final = r":[A-Za-z][A-Za-z0-9_-]*"
 _KEYWORDS: Final = re.compile(_KEYWORD.encode())
 _NIL: Final = re.compile(rb"nil(?<=[\[,]nil)(?=[\],])")
-_INTEGER: Final = re.compile(_NUMBER)
 _KEYS: Final = {f":{field}": field for field in FIELDS}
 _AFTER: Final = "something stands after the end of the history"
 _EVENT: Final = re.compile(
@@ -50,7 +50,7 @@ def _as_json(text: bytes) -> bytes:
 def parse(source: SourceFile) -> EventColumns:
     """Raises BadHistory."""
     events = EventColumns(source)
-    lines.read(events, _notation(_shape))
+    lines.read(events, _notation(partial(lines.shape_of_map, spans=_spans, group=_group, blank=" \t\r\n,")))
     _Rest(events).read()
     return events.close()
 
@@ -133,46 +133,26 @@ class _Rest:
         self._events.add(line, {_KEYS[key]: value for key, value in form if isinstance(key, str) and key in _KEYS})
 
 
-def _shape(line: str) -> LineShape | None:
+def _spans(line: str) -> Iterator[tuple[str, int, int]]:
+    """The keys of a map, each with where its value begins and ends. Raises ValueError if the line is no map alone."""
     reader = edn.Reader(line)
-    pattern, fields, seen = r"^[ \t,]*", list[str](), set[str]()
-    reader.peek()
-    last = reader.at
-    record = edn.RECORD.match(line, last)
-    reader.at = record.end() if record else last
-    if not line.isascii() or line[reader.at : reader.at + 1] != "{":
-        return None
-    try:
-        for key, begun, ended in reader.spans():
-            group = _group(key, line[begun:ended])
-            if group is None or key in seen:
-                return None
-            seen.add(key)
-            pattern += re.escape(line[last:begun]) + group
-            if key in _KEYS:
-                fields.append(_KEYS[key])
-            last = ended
-    except edn.Malformed:
-        return None
-    rest = line[last : reader.at]
-    if ";" in line or reader.peek() or not set(NEEDED) <= set(fields):
-        return None
-    return LineShape(pattern + re.escape(rest) + r"[ \t\r,]*\n?$", tuple(fields))
+    record = edn.RECORD.match(line)
+    reader.at = record.end() if record else 0
+    for key, begin, end in reader.spans():
+        if not isinstance(key, str) or not key.startswith(":"):
+            raise ValueError("not a keyword")
+        yield _KEYS.get(key, key), begin, end
+    if ";" in line or reader.peek():
+        raise ValueError("more than a map")
 
 
-def _group(key: Any, text: str) -> str | None:
+def _group(key: str, text: str) -> str | None:
     """A pattern of what may stand in the place of a value; None if the complete parser should read the line."""
-    if not isinstance(key, str) or not key.startswith(":"):
-        return None
-    field = _KEYS.get(key)
-    if field is None:
-        return f"(?:{_ATOM}|{_STRING})" if re.fullmatch(f"{_ATOM}|{_STRING}", text) else None
-    if field in NUMBERS:
-        return f"(?P<{field}>{_NUMBER})" if _INTEGER.fullmatch(text) else None
-    if field in ("value", "error"):
-        return f"(?P<{field}>.*)"
-    kind = next((kind for kind in (_NUMBER, _KEYWORD) if re.fullmatch(kind, text)), f"{_ATOM}|{_STRING}")
-    return f"(?P<{field}>{kind})"
+    if key in ("value", "error"):
+        return f"(?P<{key}>.*)"
+    kinds = (_NUMBER,) if key in NUMBERS else (_NUMBER, _KEYWORD, _OTHER) if key in FIELDS else (_OTHER,)
+    kind = next((kind for kind in kinds if re.fullmatch(kind, text)), None)
+    return kind and (f"(?P<{key}>{kind})" if key in FIELDS else kind)
 
 
 def recognised(head: str) -> bool | None:

@@ -2,20 +2,22 @@
 
 import json
 import re
+from collections.abc import Iterator
+from functools import partial
 from math import isfinite
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from checkers.formats import lines
-from checkers.formats.event_columns import FIELDS, NEEDED, NUMBERS, EventColumns
-from checkers.formats.lines import LineShape
+from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
 from checkers.formats.source import SourceFile
 from checkers.history.foreign_values import DEEPEST, frozen_map, shown
 
-_BLANK: Final = re.compile(r"[ \t\r\n]*+")
+_BLANK: Final = " \t\r\n"
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
 _STRING: Final = r'"[^"\\\x00-\x1f]*"'
+_OTHER: Final = rf"(?:{_NUMBER}(?:\.[0-9]{{1,18}})?|{_STRING}|true|false|null)"
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -28,7 +30,7 @@ def parse(source: SourceFile) -> EventColumns:
     lines.read(events, _NOTATION)
     for row in np.flatnonzero(~events.read).tolist():
         text = source.text(row, row + 1)
-        if not text.strip(" \t\r\n"):
+        if not text.strip(_BLANK):
             continue
         try:
             event = _event(text)
@@ -98,46 +100,37 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 
-def _shape(line: str) -> LineShape | None:
-    try:
-        pairs = _decoded(line)
-    except ValueError:
-        return None
-    keys = [key for key, _ in pairs] if isinstance(pairs, _Pairs) else []
-    if not line.isascii() or not set(NEEDED) <= set(keys) or len(set(keys)) < len(keys):
-        return None
-    pattern, fields, at = "^", [], line.index("{") + 1
-    last = 0
-    for key, value in pairs:
-        begun = line.index(":", _DECODER.raw_decode(line, _blank(line, at))[1]) + 1
-        begun = _blank(line, begun)
-        ended = _DECODER.raw_decode(line, begun)[1]
-        group = _group(key, value)
-        if group is None:
-            return None
-        pattern += re.escape(line[last:begun]) + group
-        if key in FIELDS:
-            fields.append(key)
-        last = ended
-        at = _blank(line, ended) + 1
-    return LineShape(pattern + re.escape(line[last:].rstrip()) + "[ \\t\\r]*\\n?$", tuple(fields))
+def _spans(line: str) -> Iterator[tuple[str, int, int]]:
+    """The keys of an object, each with where its value begins and ends. Raises ValueError if the line is no object."""
+    pairs = _decoded(line)
+    if not isinstance(pairs, _Pairs):
+        raise ValueError("not an object")  # noqa: TRY004
+    end = 0
+    for key, _ in pairs:
+        end = _DECODER.raw_decode(line, _behind(line, end, "{,"))[1]
+        begin = _behind(line, end, ":")
+        end = _DECODER.raw_decode(line, begin)[1]
+        yield key, begin, end
 
 
-def _blank(line: str, at: int) -> int:
-    blank = _BLANK.match(line, at)
-    return blank.end() if blank else at
+def _behind(line: str, at: int, marks: str) -> int:
+    """The first place from `at` on where neither a mark nor a blank stands."""
+    return len(line) - len(line[at:].lstrip(marks + _BLANK))
 
 
-def _group(key: str, value: Any) -> str | None:
+def _group(key: str, text: str) -> str | None:
     """A pattern of what may stand in the place of a value; None if the complete parser should read the line."""
-    if key in NUMBERS:
-        return f"(?P<{key}>{_NUMBER})" if type(value) is int else None
     if key == "value":
         return "(?P<value>.*)"
-    if key not in FIELDS:
-        return rf"(?:{_NUMBER}(?:\.[0-9]{{1,18}})?|{_STRING}|true|false|null)"
-    simple = _NUMBER if type(value) is int else _STRING if isinstance(value, str) else None
-    return None if simple is None else f"(?P<{key}>{simple})"
+    kinds = (_NUMBER,) if key in NUMBERS else (_NUMBER, _STRING) if key in FIELDS else (_OTHER,)
+    kind = next((kind for kind in kinds if re.fullmatch(kind, text)), None)
+    return kind and (f"(?P<{key}>{kind})" if key in FIELDS else kind)
 
 
-_NOTATION: Final = lines.Notation(_shape, value_of, f"(?:{_NUMBER}|null|{_STRING})", ", ?", bytes)
+_NOTATION: Final = lines.Notation(
+    partial(lines.shape_of_map, spans=_spans, group=_group, blank=_BLANK),
+    value_of,
+    f"(?:{_NUMBER}|null|{_STRING})",
+    ", ?",
+    bytes,
+)

@@ -10,13 +10,13 @@ from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import MICRO, word
 from checkers.history.counting import Flags
 from checkers.history.foreign_values import Atoms, FrozenMap, plain, shown, spelled
-from checkers.row_format import NONE, F, Outcome
+from checkers.row_format import ACQUIRES, NONE, F, Outcome
 
 _CARRYING: Final = (F.WRITE, F.APPEND, F.ADD, F.CAS, F.TRANSACT, F.EFFECT)
 """Verbs whose value is given when they are invoked."""
 _RETURNING: Final = (F.READ, F.GENERATE)
 """Verbs whose value is their answer."""
-_ASKING: Final = (F.READ, F.GENERATE, F.ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, F.RENEW)
+_ASKING: Final = (*ACQUIRES, F.READ, F.GENERATE, F.RELEASE, F.RENEW)
 """Verbs that are invoked without a value of their own, so that a pair can only be an independent key."""
 _NOT_PAIRED: Final = (F.SESSION_OPEN, F.SESSION_CLOSE, F.KEEP_ALIVE, F.BELIEF, F.LOST, F.STALL)
 """Verbs that may stand without a pair among others that have one."""
@@ -34,7 +34,7 @@ class KeysAndValues:
         self._keys: Atoms = ops.events.atoms["key"]
         self._key = ops.either("key")
         self.begun, self.ended = ops.at_invocation("value"), ops.at_end("value")
-        self._part(*self._pairs())
+        self._part(self._pairs())
 
     def keys(self) -> tuple[Numbers, list[Any]]:
         """Index of each operation's key, and the keys in order of their first operation; "" where none is named."""
@@ -68,17 +68,16 @@ class KeysAndValues:
 
     # Independent keys
 
-    def _pairs(self) -> tuple[Flags, bool]:
-        """Flags, shape (atoms,): which values are pairs of a key and a value; and whether these are tagged as such."""
-        values = self.atoms.values
-        tagged = np.array([_tagged(value) for value in values] or [False], bool)
-        if tagged.any() or (self._key != ABSENT).any():
-            return tagged, True
-        ops = self._ops
+    def _pairs(self) -> dict[int, tuple[Any, Any]]:
+        """Atom → key and value, of the values that are such pairs. Without a tag either all are pairs or none."""
+        values, ops = self.atoms.values, self._ops
+        tagged = {atom: value[1] for atom, value in enumerate(values) if _tagged(value)}
+        if tagged or (self._key != ABSENT).any():
+            return tagged
         pairs = np.array([*map(_pair, values), False], bool)  # ABSENT is the last
         asking = np.isin(ops.f, _ASKING) & pairs[self.begun]
         if not asking.any() and not (np.isin(ops.f, (F.CAS, F.TRANSACT)) & pairs[self.begun]).any():
-            return tagged, True
+            return {}
         fits = pairs[self.begun]
         for f, suits in ((F.CAS, _pair), (F.TRANSACT, _micros)):
             rows = (ops.f == f) & fits
@@ -91,18 +90,16 @@ class KeysAndValues:
         if asking.any():
             example = ops.line(int(np.argmax(asking))) + 1
             ops.refuse(~fits, lambda row: f"{self._verb(row)} without [key value], which others have (line {example})")
-        return (pairs[:-1], False) if fits.all() else (tagged, True)
+        return {atom: values[atom] for atom in np.flatnonzero(pairs[:-1]).tolist()} if fits.all() else {}
 
-    def _part(self, pairs: Flags, tagged: bool) -> None:  # noqa: FBT001
+    def _part(self, pairs: dict[int, tuple[Any, Any]]) -> None:
         """Move the keys of pairs to the keys; the values remain."""
-        if not pairs.any():
+        if not pairs:
             return
-        ops, values = self._ops, self.atoms.values
-        keys, rests = np.full(len(values), ABSENT, np.int64), np.arange(len(values))
-        atoms = np.flatnonzero(pairs)
-        parts = [values[atom][1] if tagged else values[atom] for atom in atoms.tolist()]
-        keys[atoms] = self._keys.intern_all(key for key, _ in parts)
-        rests[atoms] = self.atoms.intern_all(rest for _, rest in parts)
+        ops, atoms = self._ops, list(pairs)
+        keys, rests = np.full(len(self.atoms.values), ABSENT, np.int64), np.arange(len(self.atoms.values))
+        keys[atoms] = self._keys.intern_all(key for key, _ in pairs.values())
+        rests[atoms] = self.atoms.intern_all(rest for _, rest in pairs.values())
         begun, ended = np.append(keys, ABSENT)[self.begun], np.append(keys, ABSENT)[self.ended]
         ops.refuse(
             (ops.outcome == Outcome.OK) & (self.ended != ABSENT) & (ended != begun),

@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.formats.event_columns import ABSENT, NEEDED, NUMBERS, UNSAID, EventColumns, missing
+from checkers.formats.event_columns import ABSENT, FIELDS, NEEDED, NUMBERS, UNSAID, EventColumns, missing
 from checkers.formats.source import Numbers, SourceFile
 
 CHUNK: Final = 1 << 18  # lines that Arrow reads at once
 ATTEMPTS: Final = 8  # after so many shapes in a row that few lines have, the rest is left to the complete parser
 LONGEST: Final = 4000  # characters of a pattern; a line with too many keys for that makes no shape
 FEW: Final = 64  # so few lines are not worth a shape
-
-_SIMPLE: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,17})\Z")
 
 
 class LineShape(NamedTuple):
@@ -49,6 +47,38 @@ class Notation(NamedTuple):
         for _ in range(3):
             inner = rf"(?:{inner}|\[(?:{inner}(?:{self.between}{inner})*)?\])"
         return f"^(?:{self.atom}|{inner})$"
+
+
+def shape_of_map(
+    line: str,
+    *,
+    spans: Callable[[str], Iterator[tuple[str, int, int]]],
+    group: Callable[[str, str], str | None],
+    blank: str,
+) -> LineShape | None:
+    """The shape of a line that is one map, None if it cannot have one.
+
+    spans: the keys of a map, each with where its value begins and ends; raises ValueError for a line that is no map.
+    group: key, text of a value → a pattern of such values; None if the complete parser must read them. blank: what may
+    stand before and behind the map.
+    """
+    line = line.strip(blank)
+    try:
+        places = [*spans(line)]
+    except ValueError:
+        return None
+    keys = [key for key, _, _ in places]
+    if not line.isascii() or not set(NEEDED) <= set(keys) or len(set(keys)) < len(keys):
+        return None
+    pattern, last = "", 0
+    for key, begin, end in places:
+        values = group(key, line[begin:end])
+        if values is None:
+            return None
+        pattern += re.escape(line[last:begin]) + values
+        last = end
+    pattern += re.escape(line[last:])
+    return LineShape(f"^[{blank}]*{pattern}[{blank}]*$", tuple(key for key in keys if key in FIELDS))
 
 
 _NILS: Final = frozenset({b"nil", b"null"})
@@ -162,10 +192,7 @@ class _Parser:
 
     def _learn(self, text: bytes) -> int:
         try:
-            if _SIMPLE.match(text):
-                value: Any = int(text)
-            else:
-                value = text[1:-1].decode() if _STRING.match(text) else self._notation.value_of(text.decode())
+            value = text[1:-1].decode() if _STRING.match(text) else self._notation.value_of(text.decode())
         except ValueError:
             code = UNSAID
         else:

@@ -81,22 +81,24 @@ class PairedOperations:
 
 def ordered(events: EventColumns, *, timed: bool) -> Ordered:
     """The events in order: of times if `timed`, else of indexes if all have one, else of lines. Raises BadHistory."""
-    kind = _meaning(events, "type", TYPES)
-    _refuse(events, kind < 0, "type", "a type; known are " + ", ".join(TYPES))
+    kind = meanings(events, "type", TYPES)[events.column("type")]
+    refuse(events, kind < 0, "type", "a type; known are " + ", ".join(TYPES))
     process = _processes(events)
-    verb = _meaning(events, "f", {spelling: KINDS.index(verb) for spelling, verb in VERBS.items()})
-    _refuse(events, (verb < 0) & (process >= 0), "f", "an operation; known are " + ", ".join(sorted(VERBS)))
+    kinds = {spelling: KINDS.index(verb) for spelling, verb in VERBS.items()}
+    verb = meanings(events, "f", kinds)[events.column("f")]
+    refuse(events, (verb < 0) & (process >= 0), "f", "an operation; known are " + ", ".join(sorted(VERBS)))
     order, at = _order(events, timed=timed)
     return Ordered(order, at, kind[order], verb[order], process[order])
 
 
-def _meaning(events: EventColumns, field: str, words: Mapping[str, int]) -> Numbers:
-    """For each event what its word in a field means, -1 if it is unknown."""
-    table = [words.get(str(word(value)), -1) for value in events.atoms[field].values]
-    return np.array(table, np.int64)[events.column(field)]
+def meanings(events: EventColumns, field: str, words: Mapping[str, int]) -> Numbers:
+    """Atom of a field → what its word means, -1 if that is not known; the last element is for `ABSENT`."""
+    known = [words.get(str(word(value)), -1) for value in events.atoms[field].values]
+    return np.array([*known, -1], np.int64)
 
 
-def _refuse(events: EventColumns, bad: Flags, field: str, wanted: str) -> None:
+def refuse(events: EventColumns, bad: Flags, field: str, wanted: str) -> None:
+    """Raises BadHistory for the first event that is bad."""
     if bad.any():
         at = int(np.argmax(bad))
         value = events.atoms[field].values[events.column(field)[at]]

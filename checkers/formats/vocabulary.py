@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final, NamedTuple
 
-from checkers.row_format import SHARED, F, Outcome, Reason
+from checkers.row_format import ACQUIRES, SHARED, F, Outcome, Reason
 
 
 class Verb(NamedTuple):
@@ -77,7 +77,7 @@ def reason_of(f: F, text: str | None, *, token: bool) -> Reason:
     if words & _DENIED and not words & _STALE:
         return Reason.DENIED
     negated = bool(words & {"not", "no", "wrong", "another", "other"})
-    if f in (F.ACQUIRE, F.TRY_ACQUIRE):
+    if f in ACQUIRES:
         if text is None:
             return Reason.HELD if f == F.TRY_ACQUIRE else Reason.NONE
         return Reason.HELD if words & _HELD and "not" not in words else Reason.NONE
