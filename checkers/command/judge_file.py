@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 VERIFIED: Final = 100_000
 """Up to so many operations ``--explain`` has the proof verified, which looks at every operation one by one."""
 
-_SETTINGS: Final = ("permits", "ttl", "drift", "failed_cas", "nil_read", "strict_try", "store", "initial")
 _WORDS: Final = {True: "valid", False: "invalid", None: "unknown"}
 
 
@@ -70,9 +69,12 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
 
 def _settings(defaults: Settings, options: Mapping[str, Any]) -> Settings:
     """The settings of the command line. The other settings are what the format's tools assume."""
-    read: dict[str, Callable[[Any], Any]] = {"ttl": lambda seconds: round(seconds * 1e9), "initial": _value}
-    given = {name: options[name] for name in _SETTINGS if options[name] is not None}
-    return replace(defaults, **{name: read.get(name, lambda as_is: as_is)(value) for name, value in given.items()})
+    given = {field.name: options[field.name] for field in fields(Settings) if options[field.name] is not None}
+    if "ttl" in given:
+        given["ttl"] = round(given["ttl"] * 1e9)
+    if "initial" in given:
+        given["initial"] = _value(given["initial"])
+    return replace(defaults, **given)
 
 
 def _value(text: str) -> Any:
