@@ -80,7 +80,7 @@ class TestFair:
         grant = granted(holder.acquire(lane.key, SOON))
         returned: list[int] = []
 
-        def stand_still(_deadline: int, _poll: tuple[float, float]) -> bool:
+        def stand_still(_deadline: int) -> bool:
             time.sleep(PATIENCE + 0.1)
             holder.release(grant)
             returned.append(now())
