@@ -1,15 +1,12 @@
 """A run's page: the matrix, each square with its judgements and links to their trials; what was not run, and why.
 
 The matrix is plain HTML, so it can be read, printed and followed without a script. The judgements behind it are JSON in
-the page (`_Embedded`): `templates/run.js` filters the matrix by them and lists those of one square.
+the page (`_embedded`): `templates/run.js` filters the matrix by them and lists those of one square.
 """
-
-from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,9 +43,12 @@ def render(
 ) -> str:
     """The page as HTML. root: the run's folder, which links are relative to. certificate: its sentence, or empty."""
     cells, lanes = list(cells), list(lanes)
-    made, embedded, described = grid.grid(cells), _Embedded(root), Descriptions.of(about)
+    made, described = grid.grid(cells), Descriptions.of(about)
     columns = grid.columns(made, described.group, tuple(GROUPS))
     faults = [fault for _, mine in columns for fault in mine]
+    backends = _backends(made)
+    rows = ((fault, lock) for _, locks in backends for lock, _ in locks for fault in faults)
+    places = [place for place in rows if place in made.squares]
     properties = sorted({cell.property for cell in cells if cell.property})
     boundaries, failing = _boundaries(lanes), grid.failures(cells)
     return web.render(
@@ -66,16 +66,14 @@ def render(
         columns=columns,
         faults=faults,
         widths=[_width(fault, made) for fault in faults],
-        backends=[
-            (backend, [(lock, name, _row(lock, faults, made, embedded)) for lock, name in locks])
-            for backend, locks in _backends(made)
-        ],
-        squares=len(made.squares),
+        backends=backends,
+        squares=made.squares,
+        numbers={place: number for number, place in enumerate(places)},
         lasting=any(square.lasting for square in made.squares.values()),
         scorecards=scorecard.places(cells),
         versions=sorted({(cell.backend, cell.version) for cell in cells if cell.version and cell.page}),
         properties=properties,
-        data=embedded.script(_texts(described, made, properties)),
+        data=_embedded((made.squares[place] for place in places), root, _texts(described, made, properties)),
         sentence_of=sentences.cell_sentence,
         link=lambda cell: to_page(cell.page, root, cell.lane),
         failures=failing[:_MOST_FAILURES],
@@ -161,16 +159,8 @@ def _width(fault: str, made: grid.Grid) -> int:
     return min(max(*lines, 8), 16)
 
 
-def _row(
-    lock: str, faults: Sequence[str], made: grid.Grid, embedded: _Embedded
-) -> list[tuple[grid.Square, int, str] | None]:
-    squares = (made.squares.get((fault, lock)) for fault in faults)
-    return [None if square is None else embedded.square(square) for square in squares]
-
-
-@dataclass(slots=True)
-class _Embedded:
-    """The judgements of all squares as plain JSON, every text once.
+def _embedded(squares: Iterable[grid.Square], root: Path, about: Mapping[str, Mapping[str, str]]) -> Markup:
+    """The judgements of squares as JSON for a script element, which no text in it can end. about: see `_texts`.
 
     {"texts": [text], "trials": [[name, link, seed]], "about": {kind: {name: text}},
      "squares": [[word, property, lane, version, because, trial, story, ...]]}: seven numbers for each judgement, the
@@ -179,44 +169,34 @@ class _Embedded:
     same word and property in one square only the first has its story, the lines joined by line ends. Judgements that do
     not fail have no story once there is no more room: the trial's page has it.
     """
+    rows: list[list[int]] = []
+    texts: dict[str, int] = {}
+    trials: dict[tuple[str, str, int], int] = {}
+    room = _ROOM
 
-    root: Path
-    squares: list[list[int]] = field(default_factory=list)
-    room: int = _ROOM
-    _texts: dict[str, int] = field(default_factory=dict)
-    _trials: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    def place(text: str) -> int:
+        return texts.setdefault(plain_lines(text), len(texts))
 
-    def square(self, square: grid.Square) -> tuple[grid.Square, int, str]:
-        """Add a square. Returns it with its number and the link to its heaviest judgement."""
+    for square in squares:
         row: list[int] = []
         with_story: set[tuple[Verdict, str]] = set()
         for cell in sorted(square.cells, key=lambda cell: cell.word.weight):
-            first = (cell.word, cell.property) not in with_story and (cell.word.fails or self.room > 0)
+            first = (cell.word, cell.property) not in with_story and (cell.word.fails or room > 0)
             with_story.add((cell.word, cell.property))
             if first:
-                self.room -= sum(map(len, cell.story))
-            trial = -1
-            if cell.page is not None:
-                key = (cell.trial, to_page(cell.page, self.root), cell.seed)
-                trial = self._trials.setdefault(key, len(self._trials))
+                room -= sum(map(len, cell.story))
+            trial = (cell.trial, to_page(cell.page, root), cell.seed)
             row += (
                 cell.word.weight + _LASTING * square.lasts(cell),
-                *(self._text(text) for text in (cell.property, cell.lane, cell.version, explained(cell.because))),
-                trial,
-                self._text("\n".join(cell.story)) if first and cell.story else -1,
+                *map(place, (cell.property, cell.lane, cell.version, explained(cell.because))),
+                -1 if cell.page is None else trials.setdefault(trial, len(trials)),
+                place("\n".join(cell.story)) if first and cell.story else -1,
             )
-        self.squares.append(row)
-        return square, len(self.squares) - 1, to_page(square.first[0].page, self.root, square.first[0].lane)
-
-    def script(self, about: Mapping[str, Mapping[str, str]]) -> Markup:
-        """The JSON for a script element. No text in it can end the element. about: see `_texts`."""
-        known = {kind: {plain(name): plain(text) for name, text in texts.items()} for kind, texts in about.items()}
-        data = {"texts": list(self._texts), "trials": list(self._trials), "squares": self.squares, "about": known}
-        text = json.dumps(data, separators=(",", ":"))
-        return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-    def _text(self, text: str) -> int:
-        return self._texts.setdefault(plain_lines(text), len(self._texts))
+        rows.append(row)
+    known = {kind: {plain(name): plain(text) for name, text in each.items()} for kind, each in about.items()}
+    data = {"texts": list(texts), "trials": list(trials), "squares": rows, "about": known}
+    text = json.dumps(data, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 # Below the matrix
