@@ -84,12 +84,12 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row. words: the promise, or the check at the store. marks: for each group of faults the mark of each side."""
+    """A row. words: the promise, or the check at the store. marks: for each side, group of faults → its mark."""
 
     words: str
     name: str
     remark: str
-    marks: list[list[_Mark | None]]
+    marks: list[dict[str, _Mark]]
 
 
 def places(cells: Iterable[Cell]) -> dict[str, str]:
@@ -126,7 +126,7 @@ def render(locks: Sequence[str], runs: Sequence[Tried], path: Path) -> str:
 
     sides = [side for lock in locks for side in _sides(lock, runs)]
     advices = [advice.advise(side.cells) for side in sides]
-    applied, columns = {each.rule for each in advices}, _columns(sides)
+    applied = {each.rule for each in advices}
     known = [rates.per(lambda lane: lane.lock, side.lanes).get(side.lock) for side in sides]
     letters = [""] if len(sides) == 1 else [chr(ord("A") + at) if at < 26 else str(at + 1) for at in range(len(sides))]
     return web.render(
@@ -138,8 +138,8 @@ def render(locks: Sequence[str], runs: Sequence[Tried], path: Path) -> str:
         runs=[(run.root.resolve().name, address(run.root / _PAGE), _tried_in(run, locks)) for run in runs],
         sides=[(side, mine, side.words, _stories(side)) for side, mine in zip(sides, advices, strict=True)],
         letters=letters,
-        columns=columns,
-        sections=_sections(sides, columns),
+        columns=_columns(sides),
+        sections=_sections(sides),
         speeds=[(name, list(map(of, sides, known))) for name, of in _SPEEDS] if any(known) else [],
         data=advice.DATA,
         sentence_of=sentences.cell_sentence,
@@ -179,15 +179,14 @@ def _columns(sides: Iterable[_Side]) -> dict[str, list[str]]:
     return {group: faults for group, faults in mine.items() if faults or group != OTHER}
 
 
-def _sections(sides: Sequence[_Side], columns: Collection[str]) -> list[tuple[str, list[_Row]]]:
+def _sections(sides: Sequence[_Side]) -> list[tuple[str, list[_Row]]]:
     """The sections of the table: (title, rows)."""
     cells = [cell for side in sides for cell in side.cells if cell.page is not None]
     modes = {cell.store for cell in cells if cell.property in advice.DATA}
     names = {cell.property for cell in cells} - {"", *advice.DATA}
 
     def row(words: str, name: str, remark: str, about: Callable[[Cell], bool]) -> _Row:
-        marks = [_marks(filter(about, side.cells)) for side in sides]
-        return _Row(words, name, remark, [[mine.get(group) for mine in marks] for group in columns])
+        return _Row(words, name, remark, [_marks(filter(about, side.cells)) for side in sides])
 
     def of_data(mode: str) -> _Row:
         _, remark = advice.CHECKS.get(mode, ("", ""))
