@@ -105,8 +105,8 @@ class Attempts:
             return []
         rows = np.array(self.operations(attempt), np.int64)
         refused = is_refusal(self.history, rows) & any_of(self.history.columns["f"][rows], (F.RENEW, F.RELEASE))
-        told: list[int] = rows[refused].tolist()
-        return told
+        rows_of_refusals: list[int] = rows[refused].tolist()
+        return rows_of_refusals
 
     def prolonging(self) -> Ints:
         """Attempts that may never have begun, whose acknowledged releases prolonged their sessions all the same."""

@@ -110,9 +110,9 @@ def lives_of(
 def _least_ttl(created: Ints, granted: tuple[Ints, Ints], default: int) -> Ints:
     """ns; the TTLs of sessions. created: those told at creations; granted: see `lives_of`."""
     session, ttls = granted
-    told = (session >= 0) & (ttls > 0)
+    given = (session >= 0) & (ttls > 0)
     result = np.where(created == 0, INFINITY, np.minimum(created, LONGEST))
-    np.minimum.at(result, session[told], np.minimum(ttls[told], LONGEST))
+    np.minimum.at(result, session[given], np.minimum(ttls[given], LONGEST))
     return np.where(result == INFINITY, min(default, LONGEST), result)
 
 

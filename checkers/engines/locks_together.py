@@ -79,11 +79,11 @@ def _ahead(
 
     `INFINITY` twice for none. reader: of each hold whether only what leaves no room for readers matters.
     """
-    asked, there = 2 * key + reader, 2 * blocked.key + blocked.everybody
-    ends, times = apart((there, blocked.end), (asked, moments)).places
+    group, there = 2 * key + reader, 2 * blocked.key + blocked.everybody
+    ends, times = apart((there, blocked.end), (group, moments)).places
     order = np.argsort(ends, kind="stable")
     place = np.append(order, -1)[np.searchsorted(ends, times, side, sorter=order)]
-    place[np.append(there, -1)[place] != asked] = -1
+    place[np.append(there, -1)[place] != group] = -1
     return np.append(blocked.begin, INFINITY)[place], np.append(blocked.end, INFINITY)[place]
 
 
@@ -142,8 +142,8 @@ def refusals(history: History, swept: Sweep, permits: int, refused: Column) -> t
     return verdict, at, met & (at == end)
 
 
-def _earlier(key: Column, times: Column, asked: Column, moments: Column) -> Column:
-    """For each moment of an asked key, how many times of that key are earlier. Times are above 0."""
-    there, first, last = apart((key, times), (asked, np.zeros_like(moments)), (asked, moments)).places
+def _earlier(key: Column, times: Column, wanted: Column, moments: Column) -> Column:
+    """For each moment of a wanted key, how many times of that key are earlier. Times are above 0."""
+    there, first, last = apart((key, times), (wanted, np.zeros_like(moments)), (wanted, moments)).places
     there = np.sort(there)
     return np.searchsorted(there, last) - np.searchsorted(there, first)

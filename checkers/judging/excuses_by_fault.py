@@ -128,8 +128,8 @@ def _revoked(number: int, view: View) -> bool:
     """Whether a session was called over before its acknowledged end, but not before that known when a silence began."""
     length = effective(view.facts.ttl, view.facts)
     refused = view.rows(F.RELEASE, F.KEEP_ALIVE, *ACQUIRES, outcomes=(Outcome.FAIL,))
-    told = (row for row in refused if view.session[row] == number and view.reason[row] == Reason.NOT_OWNER)
-    called_over = [view.ret[row] for row in told]
+    over = (row for row in refused if view.session[row] == number and view.reason[row] == Reason.NOT_OWNER)
+    called_over = [view.ret[row] for row in over]
     prolonged = view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
     signs = [view.inv[row] for row in prolonged if view.session[row] == number != 0]
 
