@@ -1,14 +1,10 @@
 """When somebody wanted a lock, nobody had it, and nobody got it: how long that took, and whether it ended."""
 
-from collections import defaultdict
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from checkers.history.counting import Ints, apart
-from checkers.history.holds_and_lease_ends import Hold
-from checkers.history.interval_sets import Span
 from checkers.measures.measure import WITNESSES, Reading, Value, count, measure, ns, ratio
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.fifo_and_deadlock import DEADLOCK_FREE
@@ -95,11 +91,21 @@ def deadlock(measured: MeasuredHistory) -> Reading:
     over or, if no lease ends, when it asked for the release, or when nothing later is known of its process. An alert if
     this is longer than the TTL and the longer bound of recovery and crash-release. `deadlock-free` looks for circles.
     """
-    gone = _gone(measured)
-    spans = {key: _in_vain(measured, rows, gone.get(key, 0)) for key, rows in sorted(measured.attempts_by_key.items())}
-    lasted = {key: end - begin for key, (begin, end) in spans.items()}
-    worst = max(lasted, key=lasted.__getitem__)
-    longest = lasted[worst]
+    holds, rows, c = measured.holds.columns, measured.acquires, measured.history.columns
+    finish = measured.finish
+    key = c["key"][rows].astype(np.int64)
+    keys = len(np.bincount(key))
+    free = np.zeros(keys, np.int64)
+    np.maximum.at(free, holds.key, _gone(measured))
+    until = np.where((c["outcome"][rows] == Outcome.INFO) & (c["ret"][rows] == 0), finish, measured.ended[rows])
+    waiting = (until > free[key]) & (c["outcome"][rows] != Outcome.OK)
+    waiting &= ~np.isin(c["reason"][rows], _NOT_ASKED)
+    begin, end = np.full(keys, INFINITY, np.int64), np.zeros(keys, np.int64)
+    np.minimum.at(begin, key[waiting], np.maximum(c["inv"][rows], free[key])[waiting])
+    np.maximum.at(end, key[waiting], until[waiting])
+    lasted = np.maximum(end - begin, 0)
+    worst = int(np.argmax(lasted))
+    longest = int(lasted[worst])
     bounds = measured.facts.bounds
     ttl = measured.facts.ttl if measured.leased else 0
     allowed = ttl + max(bounds.get(RECOVERY.id, 0), bounds.get(CRASH_RELEASE.id, 0))
@@ -108,39 +114,25 @@ def deadlock(measured: MeasuredHistory) -> Reading:
         (
             ns("longest", longest),
             ns("allowed", allowed or None),
-            count("keys", sum(time > allowed for time in lasted.values()) if allowed else 0),
+            count("keys", (lasted > allowed).sum() if allowed else 0),
         ),
         measured.idle,
-        (_waiters(measured, worst, *spans[worst]),) if longest else (),
+        (_waiters(measured, worst, int(begin[worst]), int(end[worst])),) if longest else (),
         "somebody asked in vain until the end for what nobody held" if stuck else None,
     )
 
 
-def _in_vain(measured: MeasuredHistory, rows: Sequence[int], gone: int) -> Span:
-    """When the acquires of a key were under way, after `gone` (ns), that might have been granted and were not."""
-
-    def until(row: int) -> int:
-        never = measured.outcome[row] == Outcome.INFO and not measured.stopped[row]
-        return measured.finish if never else measured.stopped[row]
-
-    refused = (row for row in rows if measured.outcome[row] != Outcome.OK and measured.reason[row] not in _NOT_ASKED)
-    spans = [(max(measured.inv[row], gone), until(row)) for row in refused if until(row) > gone]
-    return min((begin for begin, _ in spans), default=0), max((end for _, end in spans), default=0)
-
-
-def _gone(measured: MeasuredHistory) -> dict[int, int]:
-    """Key → ns; when its last grant had returned and its holder was gone: see `deadlock`."""
-    last = defaultdict[int, int](int)
-    for process, ended in zip(measured.process, measured.ended.tolist(), strict=True):
-        last[process] = max(last[process], ended)
-
-    def gone(hold: Hold) -> int:
-        left = max(hold.ret, hold.left)
-        if measured.leased:
-            return max(left, hold.core_end if hold.free < INFINITY else hold.expiry)
-        return last[hold.process] if hold.released == INFINITY and hold.lost < 0 else left
-
-    return {key: max(map(gone, holds)) for key, holds in measured.holds.by_key.items()}
+def _gone(measured: MeasuredHistory) -> Ints:
+    """ns, for each grant; see `deadlock`."""
+    holds, c = measured.holds.columns, measured.history.columns
+    gone: Ints = np.maximum(holds.ret, holds.left)
+    if measured.leased:
+        return np.maximum(gone, np.where(holds.free < INFINITY, holds.core_end, holds.expiry))
+    names, process = np.unique(c["process"], return_inverse=True)
+    last = np.zeros(len(names), np.int64)
+    np.maximum.at(last, process, measured.ended)
+    kept = np.array([hold.released == INFINITY and hold.lost < 0 for hold in measured.holds], bool)
+    return np.where(kept, last[np.searchsorted(names, holds.process)], gone)
 
 
 def _waiters(measured: MeasuredHistory, key: int, begin: int, end: int) -> tuple[int, ...]:

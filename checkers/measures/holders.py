@@ -2,9 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import accumulate
-from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -37,12 +34,11 @@ def definite_overlap(measured: MeasuredHistory) -> Reading:
     before the other began: their cores intersect for some time, or one has no core and lies within the other's core.
     Pairs of readers are left out. `server-exclusion` also finds larger groups of grants for which there is no room.
     """
-    pairs, worst = _definite(measured), _worst(measured)
-    lasted = [min(a.core_end, b.core_end, measured.finish) - b.latest for a, b in worst]
+    pairs, (earlier, later, lasted) = _definite(measured), _worst(measured)
     return Reading(
-        (count("pairs", pairs), ns("longest", max([0, *lasted]) if measured.in_ns else None)),
+        (count("pairs", pairs), ns("longest", lasted.max(initial=0) if measured.in_ns else None)),
         measured.idle,
-        tuple((earlier.row, later.row) for earlier, later in worst[:WITNESSES]),
+        witnesses(earlier, later),
         "two held at once for certain" if pairs else None,
     )
 
@@ -99,31 +95,34 @@ def _definite(measured: MeasuredHistory) -> int:
     return int(crossing(latest, end).sum() - crossing(latest[readers], end[readers]).sum())
 
 
-def _worst(measured: MeasuredHistory) -> list[tuple[Hold, Hold]]:
-    """For each grant that is the later one of a definite overlap, in order of time: the earlier grant that lasts
-    longest, and this grant.
+def _worst(measured: MeasuredHistory) -> tuple[Ints, Ints, Ints]:
+    """For each grant that is the later one of a definite overlap, in order of time: the acquire row of the earlier
+    grant that lasts longest, the acquire row of this grant, and how long (ns) both were certainly in force, as far as
+    the history goes; not positive if the later grant has no core.
     """
-    pairs = []
-    for holds in measured.holds.by_key.values():
-        cores = sorted((hold for hold in holds if hold.latest < hold.core_end), key=attrgetter("latest"))
-        begins, places = [core.latest for core in cores], {core.row: place for place, core in enumerate(cores)}
-        lasting, lasting_writer = _lasting(cores), _lasting([None if core.shared else core for core in cores])
-        for later in holds:
-            # What began earlier: for a core, all cores before it; without one, those that began before it can be over.
-            before = places.get(later.row, bisect_left(begins, later.core_end))
-            earlier = (lasting_writer if later.shared else lasting)[before]
-            if earlier is not None and earlier.core_end > later.latest:
-                pairs.append((earlier, later))
-    return sorted(pairs, key=lambda pair: (pair[1].latest, pair[1].ret, pair[1].row))
+    holds = measured.holds.columns
+    moments = apart((holds.key, holds.latest), (holds.key, holds.core_end))
+    latest, end = moments.places
+    core = latest < end
+    order = np.flatnonzero(core)[np.argsort(latest[core], kind="stable")]
+    # What began earlier: for a core, all cores before it; without one, those that began before it can have been over.
+    before = np.searchsorted(latest[order], end, "left")
+    before[order] = np.arange(len(order))
+    until, place = (column[before] for column in _largest_until(end[order]))
+    written, writer = (column[before] for column in _largest_until(np.where(holds.shared[order], -1, end[order])))
+    until, place = np.where(holds.shared, written, until), np.where(holds.shared, writer, place)
+    later = np.flatnonzero(until > latest)
+    later = later[np.argsort(holds.latest[later], kind="stable")]
+    earlier = order[place[later]]
+    last = np.minimum(np.minimum(holds.core_end[earlier], holds.core_end[later]), measured.finish)
+    return holds.row[earlier], holds.row[later], last - holds.latest[later]
 
 
-def _lasting(cores: Sequence[Hold | None]) -> list[Hold | None]:
-    """Of the first n cores the one that lasts longest, for n = 0 ... len(cores); None if there is none."""
-
-    def longer(first: Hold | None, second: Hold | None) -> Hold | None:
-        return first if second is None or (first is not None and first.core_end >= second.core_end) else second
-
-    return [None, *accumulate(cores, longer)]
+def _largest_until(values: Ints) -> tuple[Ints, Ints]:
+    """The largest among the first n values and where it stands first, for n = 0 ... len(values); -1 for none."""
+    highest = np.maximum.accumulate(np.append(-1, values))
+    new = np.diff(highest, prepend=-1) > 0
+    return highest, np.maximum.accumulate(np.where(new, np.arange(len(highest)), 0)) - 1
 
 
 @measure("hold-versus-ttl", "no_lock", "endless", "untimed")
