@@ -149,7 +149,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(explained=explained, n="{:,}".format, some=_some)
+    environment.filters.update(explained=explained, thousands="{:,}".format, shortened=_shortened)
     environment.globals.update(
         count=count,
         glyphs={word: signs.glyph for word, signs in SIGNS.items()},
@@ -160,7 +160,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _some(names: Sequence[str], most: int) -> str:
+def _shortened(names: Sequence[str], most: int) -> str:
     """The first `most` names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
