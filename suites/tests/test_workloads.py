@@ -66,10 +66,12 @@ def test_every_workload_passes_the_gate_before_it_acts(a_worker: MakeWorker, wor
     page = worker.recorder.page
     gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.CALL, lambda: True, seconds=0.0)
     rounds = 0
-    while (caught := gates.caught(page, Gate.BETWEEN_READ_AND_WRITE)) is None:
-        assert rounds < 30, "who only reads does not act, but nobody reads for that long"
-        rounds += 1
-        worker._round()
+    with patch.object(Section, "work", autospec=True, side_effect=Section.work) as work:
+        while (caught := gates.caught(page, Gate.BETWEEN_READ_AND_WRITE)) is None:
+            assert rounds < 30, "who only reads does not act, but nobody reads for that long"
+            rounds += 1
+            worker._round()
+    assert max((call.args[1] for call in work.call_args_list), default=0) < 100 * worker.spec.pace
     assert caught.owner in set(rows(worker)["owner"].tolist())
 
 

@@ -76,6 +76,9 @@ def test_the_longer_of_two_delays_of_a_disk_counts(environment: OwnEnvironment, 
     environment.disks.slow("redis3", 0.1, by="one")
     assert min(await_write(target, node) for _ in range(3)) >= 0.3
     environment.disks.clear("other")
+    environment.disks.slow("redis4", 0.1)
+    assert environment.disks.active() == [f"{name}'s disk is slow by 100 ms" for name in ("redis3", "redis4")]
+    environment.disks.clear()
     assert sidecars(environment) == ["redis3's disk is slow by 100 ms"]
     took: list[float] = []
 
