@@ -194,9 +194,8 @@ BY_THE_MACHINE: Final[Mapping[str, tuple[Mechanism, str]]] = {
 """What a busy machine does without a fault: mechanism → (the predicate that recognizes it, the reason in words)."""
 OF_A_VERSION: Final = ("revoked-early",)
 """Mechanisms by which one version of a service may break a promise that another keeps, under the same fault."""
-MECHANISMS: Final = {
-    **by_name(
-        frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift, state_lost, revoked_early, late_delivery
-    ),
-    **DESIGNS,
-}
+BY_STRIKE: Final = by_name(
+    frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift, state_lost, late_delivery
+)
+"""Mechanisms that show, if at all, by the time when the lock is granted again after the heal."""
+MECHANISMS: Final = {**BY_STRIKE, **by_name(revoked_early), **DESIGNS}

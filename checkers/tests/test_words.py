@@ -177,7 +177,7 @@ def test_an_error_text_is_one_short_line() -> None:
 def test_a_running_trial_gives_its_reason_without_error_texts() -> None:
     history = with_errors(gave_up(Book(keys=("a",)), 3), ("late",))
     assert missing(replace(history, errors=("",)), ["server-exclusion"]) == {
-        "server-exclusion": "no grants, 2 needed: 1 acquire got no answer"
+        "server-exclusion": ("no grants, 2 needed: 1 acquire got no answer", False)
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from checkers.check import broken, check
+from checkers.check import Lack, broken, check
 from checkers.check import missing as not_exercised
 from checkers.claims import NO_FAULT
 from checkers.history.history import History, malformed
@@ -258,22 +258,26 @@ class RunningTrial:
         return LaneRecord(history, judge_all(check(history), history))
 
     def _missing_after(self, patience: float) -> Missing:
-        """What each lane without a broken promise has not exercised yet; waits up to `patience` seconds for it."""
+        """What each lane without a broken promise has not exercised yet.
+
+        patience: seconds to wait for what may come without a fault.
+        """
         versions = self.environment.cluster(self.trial.backend).versions()  # asked once: slow under load
         missing = self._missing(self.lanes, versions)
         until = time.monotonic() + patience
-        while missing and (left := until - time.monotonic()) > 0:
+        while _without_strike(missing) and (left := until - time.monotonic()) > 0:
             self.tell(waits(f"what would exercise {_places(missing)}", left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
             missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
         lacking = [lane for lane in self.lanes if lane.lane.name in missing and not self._broken(lane, versions)]
-        return {lane.lane.name: missing[lane.lane.name] for lane in lacking}
+        lacks = {lane.lane.name: missing[lane.lane.name] for lane in lacking}
+        return {lane: {name: lack.reason for name, lack in of_lane.items()} for lane, of_lane in lacks.items()}
 
     def _broken(self, lane: RunningLane, versions: Mapping[str, str]) -> bool:
         planted = lane.lane.name in self.trial.planted  # wait for the property that must find its bug
         return not planted and broken(so_far(self.trial, lane, versions, self.runner.records))
 
-    def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
+    def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> dict[str, dict[str, Lack]]:
         """What each lane has not exercised yet. In a lane with a planted bug only the property for that bug counts.
 
         In further trials of two versions, a hazard that one may show counts too before cycle `CYCLES_OF_A_VERSION`.
@@ -284,8 +288,8 @@ class RunningTrial:
         for lane in lanes:
             bug = self.trial.planted.get(lane.lane.name)
             every = not_exercised(so_far(self.trial, lane, versions, self.runner.records), wanted=wanted)
-            if reasons := {name: reason for name, reason in every.items() if bug in (None, name)}:
-                missing[lane.lane.name] = reasons
+            if lacks := {name: lack for name, lack in every.items() if bug in (None, name)}:
+                missing[lane.lane.name] = lacks
         return missing
 
     def _cycle(self) -> None:
@@ -338,7 +342,12 @@ class RunningTrial:
         self.server.await_condition(all_judged, max(patience.values()))
 
 
-def _places(missing: Missing) -> str:
+def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> bool:
+    """Whether anything of what is missing may come while no fault is on."""
+    return any(not lack.by_strike for lacks in missing.values() for lack in lacks.values())
+
+
+def _places(missing: Mapping[str, Iterable[str]]) -> str:
     return listing(few((f"{name} in {lane}" for lane, names in missing.items() for name in names), 1))
 
 
