@@ -24,9 +24,10 @@ from infra.backends.redis import RedisReplication
 from infra.background_writes import BackgroundWrites
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import OURS
+from infra.faults.gate_scripts import run_scripts
 from infra.faults.target import Aim, Target, Verb, Victim
 from infra.faults.workers.between_requests import BETWEEN_REQUESTS, TWO, WORKLOAD
-from infra.faults.workers.walks import MOST, WALKS
+from infra.faults.workers.walks import MOST, ROUNDS, WALKS, Pair
 from infra.tests.fakes import HANGS_AFTER
 from infra.tests.simulated import World
 from infra.waiting import comes_true
@@ -316,6 +317,16 @@ def test_each_worker_of_a_pair_is_frozen_at_every_message_while_the_other_is_fro
     # A renewal of either worker is caught. The second worker stays frozen while the first ends its operation.
     frozen = ("at-renewal-answer", "freeze", 1, "renew")
     assert what[-4:] == [frozen, frozen, *(("thawed", "", 0, f"worker {n}") for n in reversed(PAIRS[pair]))]
+
+
+@pytest.mark.parametrize(("had", "rounds"), [(100, 1), (12, 1), (11, ROUNDS)])
+def test_rounds_of_before_count_for_a_message_that_never_came(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch, had: int, rounds: int
+) -> None:
+    monkeypatch.setattr(Workers, "messages", lambda *_: [had] * 3 + [0] * MOST)
+    target, begun = workers.walked(), workers.time
+    run_scripts(target, [Pair(target, LANE, WALKS[0], PAIRS[0]).catch(5, "answer", "freeze")], 60.0)
+    assert (workers.time - begun) <= rounds * ROUND < workers.time - begun + 2 * ROUND
 
 
 def test_a_worker_that_is_never_caught_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ RARE: Final = 0.1
 MOSTLY: Final = 0.75
 """A message that a smaller part of the other verbs has is due to a wait after all, usually for a caught worker."""
 ROUNDS: Final = 5
-"""After so many rounds of each worker without a message of a number, no such message is expected any more."""
+"""After so many rounds of each worker without a message of a number, no such message is expected any more. Rounds from
+before it was waited for count if the verb has never had such a message."""
 TIMES: Final = 3
 """After so many stays of each holder, no such message is expected in the verbs that wait for it."""
 STAYS: Final = 0.5
@@ -104,7 +105,8 @@ class Pair:
                 return True
             if self.walk.waits:
                 return self._stays >= TIMES * len(self._holders)
-            return actors.rounds(trap.lane, trap.among, self.walk.verb) >= before + ROUNDS * len(trap.among)
+            ended = actors.rounds(trap.lane, trap.among, self.walk.verb) - before
+            return ended >= ROUNDS * len(trap.among) or (side == "answer" and self._never_had(number))
 
         catching = trap.catch_unless(over, gate, action, verb=self.walk.verb, message=number)
         stays = [self._stay(holder) for holder in self._holders if self.walk.waits]
@@ -112,6 +114,13 @@ class Pair:
         if victim is not None:
             self.hit.add(number)
         return victim
+
+    def _never_had(self, number: int) -> bool:
+        """Whether the verb has ended often enough without such a message. Not counted: one for each worker, which may
+        still go on, and those in which a worker was caught.
+        """
+        counts = self.trap.target.actors.messages(self.trap.lane, self.trap.among, self.walk.verb)
+        return not counts[number - 1] and counts[0] - len(self.hit) >= (ROUNDS + 1) * len(self.trap.among)
 
     def catch_another(self, first: Victim, verb: Verb, number: int) -> Catching:
         """Catch another worker at this message. None: it does not come before the first's lock may be another's."""
