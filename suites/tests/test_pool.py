@@ -91,22 +91,18 @@ class TestTheirEnd:
             harness.wait(SOON)
         await_gone(pids)
 
-    def test_workers_end_with_the_fork_server_and_the_trial_reports_it(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("closed", [False, True])
+    def test_workers_end_with_the_fork_server_and_its_death_is_reported(self, tmp_path: Path, closed: bool) -> None:
         server = ForkServer([f"{MODULE}:Free"])
         handles = running(server, tmp_path)
         handles[0].signal(signal.SIGSTOP)
-        server._forks[0].process.kill()
+        server.close() if closed else server._forks[0].process.kill()
         await_gone([handle.pid for handle in handles])
-        for call in (lambda: server.await_condition(lambda: False, SOON), lambda: server.spawn([handles[0].spec])):
+        calls = (lambda: server.await_condition(lambda: False, SOON), lambda: server.spawn([handles[0].spec]))
+        for call in () if closed else calls:
             with pytest.raises(TrialBroke, match="the fork server ended with status -9"):
                 call()
         server.close()
-
-    def test_closing_the_fork_server_ends_even_frozen_workers(self, server: ForkServer, tmp_path: Path) -> None:
-        handles = running(server, tmp_path)
-        handles[0].signal(signal.SIGSTOP)
-        server.close()
-        await_gone([handle.pid for handle in handles])
 
     def test_workers_end_when_they_are_asked(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
@@ -338,6 +334,19 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str
         running.start()
     waited = [call.args[1] for call in server.await_condition.call_args_list]
     assert waited == [timeouts.WARM_UP, *([timeouts.EXERCISED_WITHIN] if longer else [])]
+
+
+def test_lanes_that_are_back_are_looked_at_while_another_is_waited_for() -> None:
+    running: Any = object.__new__(run_trial.RunningTrial)
+    running.trial = Trial("redis", "none", 1, lanes := tuple(lanes_of("redis", registry.load("redis")))[:3])
+    running.plan, server = running.trial.plan_to_run(), Mock()
+    running.server = running.actors = running.environment = running.tell = server
+    server.await_condition.side_effect = lambda condition, _: condition() or condition() or condition()
+    running.lanes = first, lacks, late = [Mock(lane=lane, **{"granted_since.return_value": True}) for lane in lanes]
+    late.granted_since.side_effect = [False, False, True]
+    with patch.object(run_trial.RunningTrial, "_missing", side_effect=lambda lanes: set(lanes) - {first}):
+        running._cycle()
+    assert running.unexercised == [lacks, late]
 
 
 @cases(

@@ -98,6 +98,8 @@ class RunningTrial:
     runner   applies and heals the faults of the plan.
     watch    records when links or servers stand still while no fault is on.
     missing  what had not been exercised after each cycle.
+    versions     node → version, as asked after the last heal.
+    unexercised  lanes that lacked something at the last look since then, or were not looked at yet.
     stuck    the workers that had to be killed at the end.
     looks    what members held, by lane, each time that they were asked.
     writes   the client that writes beside the locks, if a fault needs one.
@@ -129,6 +131,8 @@ class RunningTrial:
         watched = _to_be_watched(trial, environment)
         self.watch = Watch(target.prober, self.taps.endpoints(watched) if self.taps else watched)
         self.missing: list[Missing] = []
+        self.versions: Mapping[str, str] = {}
+        self.unexercised: list[RunningLane] = []
         self.stuck: list[Handle] = []
         self.looks: list[Mapping[str, members.Look]] = []
         self.writes = target.writes
@@ -262,22 +266,21 @@ class RunningTrial:
 
         patience: seconds to wait for what may come without a fault.
         """
-        versions = self.environment.cluster(self.trial.backend).versions()  # asked once: slow under load
-        missing = self._missing(self.lanes, versions)
+        missing = self._missing(self.unexercised)
         until = time.monotonic() + patience
         while _without_strike(missing) and (left := until - time.monotonic()) > 0:
             self.tell(waits(f"what would exercise {_places(missing)}", left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
-            missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
-        lacking = [lane for lane in self.lanes if lane.lane.name in missing and not self._broken(lane, versions)]
+            missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing])
+        lacking = [lane for lane in self.lanes if lane.lane.name in missing and not self._broken(lane)]
         lacks = {lane.lane.name: missing[lane.lane.name] for lane in lacking}
         return {lane: {name: lack.reason for name, lack in of_lane.items()} for lane, of_lane in lacks.items()}
 
-    def _broken(self, lane: RunningLane, versions: Mapping[str, str]) -> bool:
+    def _broken(self, lane: RunningLane) -> bool:
         planted = lane.lane.name in self.trial.planted  # wait for the property that must find its bug
-        return not planted and broken(so_far(self.trial, lane, versions, self.runner.records))
+        return not planted and broken(so_far(self.trial, lane, self.versions, self.runner.records))
 
-    def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> dict[str, dict[str, Lack]]:
+    def _missing(self, lanes: Iterable[RunningLane]) -> dict[str, dict[str, Lack]]:
         """What each lane has not exercised yet. In a lane with a planted bug only the property for that bug counts.
 
         In further trials of two versions, a hazard that one may show counts too before cycle `CYCLES_OF_A_VERSION`.
@@ -287,7 +290,7 @@ class RunningTrial:
         wanted = OF_A_VERSION if deciding and len(self.missing) + 1 < CYCLES_OF_A_VERSION else ()
         for lane in lanes:
             bug = self.trial.planted.get(lane.lane.name)
-            every = not_exercised(so_far(self.trial, lane, versions, self.runner.records), wanted=wanted)
+            every = not_exercised(so_far(self.trial, lane, self.versions, self.runner.records), wanted=wanted)
             if lacks := {name: lack for name, lack in every.items() if bug in (None, name)}:
                 missing[lane.lane.name] = lacks
         return missing
@@ -314,12 +317,17 @@ class RunningTrial:
             self.server.await_condition(lambda: False, CALM)
         healed = time.monotonic_ns()
         self.actors.fill_up()
+        self.versions = self.environment.cluster(self.trial.backend).versions()  # asked once: slow under load
+        self.unexercised = list(self.lanes)
         self._await_recovery(healed)
 
     def _await_recovery(self, healed: int) -> None:
-        """healed: ns, when the last fault was undone."""
+        """While lanes are waited for, look at what the others have exercised, one at a time: it stays exercised.
+
+        healed: ns, when the last fault was undone.
+        """
         patience = {lane: timeouts.granted_again_within(lane) for lane in self.trial.lanes}
-        pending = list(self.lanes)
+        pending, unseen = list(self.lanes), list(self.lanes)
         announced: list[Lane] = []
         announced_at = healed
 
@@ -333,6 +341,11 @@ class RunningTrial:
             nonlocal announced, announced_at
             pending[:] = [lane for lane in pending if not judged(lane)]  # a lane that is judged stays so
             late = [lane.lane for lane in pending]
+            back = next((lane for lane in unseen if lane.lane not in late), None) if late else None
+            if back is not None:
+                unseen.remove(back)
+                if not self._missing([back]):
+                    self.unexercised.remove(back)
             if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
                 announced, announced_at = late, time.monotonic_ns()
                 left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
