@@ -83,7 +83,7 @@ def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
     alike = [run for run in runs if measured and run.state == CLOSED and run.like == measured.like]
     return web.render(
         "runs.html",
-        script="run.js",
+        script=("tables.js",),
         style="run.css",
         title="runs - fencepost",
         sentence=_sentence(newest),
