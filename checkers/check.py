@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from checkers.claims import NO_FAULT, Verdict, matches
+from checkers.claims import NO_FAULT, Verdict
 from checkers.history.history import History
 from checkers.history.view import View
 from checkers.judging.excuses_by_fault import BY_STRIKE
@@ -15,7 +15,7 @@ from checkers.properties.fenced_store import FENCED_STORE, TOKEN_ORDER
 from checkers.properties.property import Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.shared_counters import fault_missed, write_missed
-from checkers.properties.updates import LISTS, NO_DUPLICATE, NO_LOST_UPDATE, SALES
+from checkers.properties.updates import NO_DUPLICATE, NO_LOST_UPDATE, SALES
 from checkers.row_format import NONE, F
 
 
@@ -76,7 +76,7 @@ def applicable(view: View) -> tuple[str, ...]:
         properties.append(TOKEN_ORDER)
     if view.rows(F.EFFECT) or view.facts.workload == SALES:
         properties.append(NO_DUPLICATE)
-    if matches(view.facts.workload, LISTS):
+    if view.facts.keeps_lists:
         properties.append(NO_LOST_UPDATE)
     elif view.rows(F.READ, F.WRITE):
         properties.append(FENCED_STORE)

@@ -49,9 +49,10 @@ def _examine_server(view: View) -> Examined:
         numbers = np.arange(first, first + len(of_key))
         first += len(of_key)
         findings += [
-            Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
+            Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,), why)
             for hold in of_key
             if hold.renewed > hold.freed
+            for why in [f"So a renewal, sent at {view.clock(hold.renewed)}, was acknowledged after the release."]
         ]
         try:
             for conflict in conflicts(problem.part(numbers), deadline):

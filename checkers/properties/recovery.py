@@ -111,7 +111,7 @@ def _last_deed(view: View) -> int:
 
 
 def _why(view: View, case: KeyRecovery, until: int) -> str:
-    """The sentence that says how long the bound is, when and why it begins, and who asked meanwhile and got what."""
+    """Two sentences: who asked meanwhile and got what; and how long the bound is, when and why it begins."""
     clock, key, inv = view.clock, view.key[case.row], view.inv[case.row]
     healed, bound, since = _healed(view), view.facts.bounds[RECOVERY.id], case.since
     heal = next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
@@ -123,18 +123,17 @@ def _why(view: View, case: KeyRecovery, until: int) -> str:
         why = f"the last of those left who had got it before {heal} at {clock(healed)}"
     served_nobody = length(clipped(view.once(unserved), since, until))
     if served_nobody:
-        why += f", the {served_nobody / 1e9:.3f} s aside in which the machine did not run some worker or server"
+        why += f", not counting {served_nobody / 1e9:.3f} s in which the machine did not run some worker or server"
     if unasked := until - since - bound - served_nobody:
-        why += f", the {unasked / 1e9:.3f} s aside in which nobody asked for it"
-    return (
-        f"So nobody got the lock within the bound that it declares, {bound / 1e9:g} s from {clock(since)} on, "
-        f"when {why}; {_who_asked(view, key, healed, since, until)}."
-    )
+        why += f", not counting {unasked / 1e9:.3f} s in which nobody asked for it"
+    granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
+    got = f"; {Narrator(view).worker(granted.process)} got it at {clock(granted.ret)}" if granted is not None else ""
+    asked = _who_asked(view, key, healed, since, until)
+    return f"{asked}. So nobody got the lock within {bound / 1e9:g} s from {clock(since)} on, when {why}{got}."
 
 
 def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str:
-    """Who asked for a key while nobody got it, how the last call that returned ended, and who got the key at last."""
-    words = Narrator(view)
+    """Who asked for a key while nobody got it, and how the last call that returned ended."""
     ends = view.once(_ends)
     requests = [row for row in _requests(view, healed).get(key, ()) if view.inv[row] <= until and ends[row] >= since]
     workers = sorted({view.worker(row) for row in requests})
@@ -142,15 +141,10 @@ def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str
     text = f"until {view.clock(until)} {whose} asked {len(requests)} time{'s' * (len(requests) != 1)}"
     last = max((row for row in requests if 0 < view.stopped[row] <= until), key=view.stopped.__getitem__, default=None)
     if last is None:
-        text += " and had no answer"
-    else:
-        error = error_text(last, view)
-        text += f", and the last call that returned, {words.worker(view.process[last])}'s, {ending(last, view)}"
-        text += f" at {view.clock(view.stopped[last])}" + (f": {error}" if error else "")
-    granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
-    if granted is not None:
-        text += f"; {words.worker(granted.process)} got it at {view.clock(granted.ret)}"
-    return text
+        return f"{text} and had no answer"
+    error = error_text(last, view)
+    text += f"; the last call that returned, {Narrator(view).worker(view.process[last])}'s, {ending(last, view)}"
+    return f"{text} at {view.clock(view.stopped[last])}" + (f": {error}" if error else "")
 
 
 def _requests(view: View, healed: int) -> dict[int, list[int]]:

@@ -226,9 +226,8 @@ def told(book: Book, errors: tuple[str, ...] = ("",)) -> str:
 BOTH_REFUSED = HEALED.then().add(F.ACQUIRE, 15, 25, FAIL, process=2, reason=Reason.TIMEOUT)
 BOTH_REFUSED.add(F.ACQUIRE, 30, 48, FAIL, process=3, reason=Reason.HELD).add(F.ACQUIRE, 49, 0, INFO, process=6)
 ALL = (
-    "So nobody got the lock within the bound that it declares, 30 s from 19.000 s on, when pause-server was healed; "
-    "until 49.000 s workers 2 and 3 asked 3 times, and the last call that returned, worker 3's, failed (held) at "
-    "47.000 s."
+    "until 49.000 s workers 2 and 3 asked 3 times; the last call that returned, worker 3's, failed (held) at 47.000 s. "
+    "So nobody got the lock within 30 s from 19.000 s on, when pause-server was healed. It costs no data, only waiting."
 )
 ASKED_LATER = "30 s from 49.000 s on, when somebody asked for it, after pause-server was healed at 19.000 s"
 WITH_TEXT = HEALED.then().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)
@@ -244,11 +243,11 @@ UNANSWERED = refused(20, 95, HEALED.then().add(F.ACQUIRE, 15, 0, INFO, process=1
     ("the text of an error", WITH_TEXT, 'worker 2\'s, failed at 24.000 s: "no\\nroom".'),
     ("somebody asked later", HEALED.then().add(F.ACQUIRE, 50, 0, INFO), ASKED_LATER),
     ("somebody left later", LEFT, "when the last of those left who had got it before pause-server was healed"),
-    ("a stall", STALLED_LESS, "the 4.000 s aside in which the machine did not run some worker or server; until"),
-    ("nobody asked for some time", UNWANTED, "healed, the 3.000 s aside in which nobody asked for it; until 52.000 s"),
+    ("a stall", STALLED_LESS, "not counting 4.000 s in which the machine did not run some worker or server;"),
+    ("nobody asked for some time", UNWANTED, "was healed, not counting 3.000 s in which nobody asked for it."),
     ("who was refused at once asked as well", AT_ONCE, "until 54.000 s workers 2 and 3 asked 2 times"),
     ("nobody was answered", UNANSWERED, "until 49.000 s worker 0 asked 1 time and had no answer."),
-    ("got too late", HEALED.then().acquire(15, 51, 2), "asked 1 time and had no answer; worker 2 got it at 50.000 s."),
+    ("got too late", HEALED.then().acquire(15, 51, 2), "was healed; worker 2 got it at 50.000 s."),
 )
 def test_the_story_names_the_askers_and_the_last_answer(book: Book, part: str) -> None:
     assert part in told(book, ("", "no\nroom") if book is WITH_TEXT else ("",))

@@ -61,7 +61,8 @@ ASKED_AGAIN = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=
 TWO_KEYS = Book().acquire(1, 2, 1).acquire(1, 2, 2, key=1)
 STORY = (
     "worker 1 was granted the lock at 0.100 s",
-    "its lease ran out at 1.000 s while it was hit by freeze-holder",
+    "worker 1 was frozen by freeze-holder from",
+    "lease ran out at 1.000 s",
     "worker 2 was granted the lock at 2.000 s",
 )
 TOKEN, LEFT = Book().acquire(1, 2, 1, token=5), Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1)
@@ -362,7 +363,7 @@ def sales(*bases: int) -> Book:
     return book
 
 
-SOLD = ("worker 3's write of 300",)
+SOLD = ("worker 3 added 300 to the list up to 100",)
 TWICE = {"kinds": ["done-twice", "done-twice"], DUPLICATES: 2, PER_JOBS: 1000}
 
 test_jobs_and_sales = known(

@@ -229,7 +229,7 @@ BESIDE.acquire(14, 16, 2, ttl=10, flags=SHARED)
 SLOW = Book(**{**FACTS, "bounds": {"crash-release": 10**9}}, ttl=10**7).acquire(1, 2, 1)
 SLOW.fault("kill-holder", 3, 10**9, kind="kill", owner=1, process=1).acquire(5, 3 * 10**7 + 3, 2)
 NOBODY_WAITED = {"valid": True, WAITED_FOR: 0}
-WAITED = ("worker 2's acquire",)
+WAITED = ("worker 2 asked for the lock",)
 AT_A_MESSAGE = Book(**{**FACTS, "fault_names": ("at-every-request-kill",)}).acquire(9, 10, 1, ttl=10)
 AT_A_MESSAGE.fault("at-every-request-kill", 11, 60, kind="stall", owner=1, process=1).acquire(13, 70, 2)
 NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told": WAITED}  # row 3 waited at 28
