@@ -56,6 +56,10 @@ class View(Rows):
         """A time as text for people: seconds since `zero`."""
         return f"{(ns - self.zero) / 1e9:.3f} s"
 
+    def gave_itself(self, row: int) -> bool:
+        """Whether a client gave itself this grant: the service gives every grant a TTL, and this one has none."""
+        return self.facts.lease in ("grant", "quorum") and self.ttl[row] == 0
+
     @cached_property
     def finish(self) -> int:
         """ns; the last moment that the history knows of."""

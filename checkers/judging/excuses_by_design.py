@@ -42,10 +42,11 @@ def no_exclusion(incident: Incident) -> bool:
 
 
 def released_by_another(incident: Incident) -> bool:
-    """Between the two grants, a release was under way by a third owner whose own hold was over.
+    """A release was under way by an owner whose own hold was over, and it can have freed the lock of the holder.
 
-    That hold was certainly over if the earlier grant had been answered before the release was sent. It may have been if
-    its lease could end before the release was answered (between look and deletion), or if another release had freed it.
+    It was between two grants, by a third owner. That owner's hold was certainly over if the earlier grant had been
+    answered before the release was sent. It may have been if its lease could end before the release was answered
+    (between look and deletion), or if another release had freed it.
     """
     if incident.kind == "released-anothers":
         return True
@@ -104,7 +105,7 @@ def never_expires(incident: Incident) -> bool:
 
 
 def hung_but_renewed(incident: Incident) -> bool:
-    """While a holder of the witness hung, renewals of its lease were acknowledged."""
+    """While the holder hung, renewals of its lease were acknowledged."""
     if incident.kind not in NEVER_FREED:
         return False
     view = incident.view
@@ -174,9 +175,7 @@ def _outlived(hold: Hold, incident: Incident) -> bool:
 
 def went_ahead(incident: Incident) -> bool:
     """A client gave itself a grant when it could not ask the service: no server gave a grant of the witness a TTL."""
-    leased = incident.view.facts.lease in ("grant", "quorum")
-    without = any(incident.view.ttl[hold.row] == 0 for hold in incident.holds)
-    return incident.kind in BY_A_LOST_LEASE and leased and without
+    return incident.kind in BY_A_LOST_LEASE and any(incident.view.gave_itself(hold.row) for hold in incident.holds)
 
 
 def session_lost(incident: Incident) -> bool:
@@ -248,7 +247,7 @@ def timers_set_back(incident: Incident) -> bool:
 
 
 def hash_collision(incident: Incident) -> bool:
-    """The service tells locks apart by a hash of their names, and another lock was held when this one was asked for."""
+    """The service tells locks apart by a hash of their names, and another lock was held while this one was awaited."""
     if incident.kind == "kept-by-another-name":
         return bool(incident.holds)
     if incident.kind not in NEVER_FREED | {"not-recovered"} or not incident.rows:

@@ -91,7 +91,7 @@ def expired_by_drift(incident: Incident) -> bool:
 
 
 def state_lost(incident: Incident) -> bool:
-    """The server lost what it knew of an earlier grant (its lease or its token) before the later grant."""
+    """The server lost what it knew of an earlier grant (its lease or its token)."""
     losses = incident.hits_of("wipe", "failover")
     if incident.kind in BY_A_LOST_COUNTER:
         pairs = list(permutations(incident.holds, 2))

@@ -1,4 +1,7 @@
-"""Kind of finding → the sentence that ends its story: what was broken, and what that costs. Also for models."""
+"""Kind of finding → the sentence that ends its story: what was broken, and what that costs. Also for models.
+
+In braces stand `{at}` (the time of the finding), `{ttl}`, `{permits}`, and a property for the bound on it.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,14 +13,16 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
     "no-room": "So these grants cannot have followed one another: at some moment two were in force.",
     "overlap": "So two were inside at the same time.",
     "second-acquire": "So the lock was acquired by somebody who held it already.",
-    "too-many": "So more owners held it at once than there are permits.",
-    "too-many-inside": "So more were inside at the same time than the lock has permits.",
-    "too-many-granted": "So the service had more grants in force than it has permits.",
+    "too-many": "So more owners held it at once than its {permits} permits.",
+    "too-many-inside": "So more were inside at the same time than the {permits} permits of the lock allow.",
+    "too-many-granted": "So the service had more grants in force than its {permits} permits.",
     "freed-by-inner-release": "So another got the lock after the holder's inner release, and before its outer one.",
-    "believed-past-lease": "So a client believed that it held the lock for longer than the bound after its lease could "
-    "have ended.",
-    "believed-too-long": "So a client believed that it held the lock for longer than the bound after another got it.",
+    "believed-past-lease": "So, after its lease could have ended, a client believed for longer than the bound of "
+    "{honest-belief} that it still held the lock.",
+    "believed-too-long": "So, after another got the lock, a client believed for longer than the bound of "
+    "{honest-belief} that it still held it.",
     # Renewals, releases, leases
+    "renewed-after-release": "So a renewal was acknowledged after the release.",
     "renewed-though-lost": "So a renewal was acknowledged although the lock was another's by then.",
     "renewal-lied": "So a renewal was acknowledged although the lock had gone to another.",
     "refused-though-held": "So a holder was told that its lease was over before it could have ended.",
@@ -26,17 +31,19 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
     "release-by-another": "So the lock was released by somebody who cannot have held it.",
     "release-lied": "So a release was acknowledged although the lock had gone to another.",
     "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
-    "released-in-vain": "So releases had no effect: each lock was granted only when its last holder's lease could have "
-    "ended.",
-    "handed-over-late": "So nobody got the lock within the bound, though it was free and somebody waited for it.",
-    "freed-late": "So what the dead holder held was freed later than the TTL and the bound that the lock declares.",
-    "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL and the bound.",
+    "released-in-vain": "So releases had no effect: the lock was granted only when its last holder's lease could have "
+    "ended, at {at}.",
+    "handed-over-late": "So nobody got the lock within the bound of {hand-over}, though it was free and somebody "
+    "waited for it.",
+    "freed-late": "So what the dead holder held was freed later than the TTL of {ttl} and the bound of "
+    "{crash-release} allow.",
+    "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL of {ttl} and the "
+    "bound of {crash-release} allow.",
     # Who was refused, or waited
     "refused-while-free": "So a try was refused although nobody can have held the lock.",
     "kept-by-another-name": "So somebody was kept from a lock that nobody else held or asked for.",
     "reader-refused": "So a reader was kept out though nobody wrote or asked to write.",
     "nested-refused": "So the lock was refused to the one that held it.",
-    "hung-call": "So a call took longer than its timeout and the margin that the lock declares.",
     "overtaken": "So the lock went first to one that had not yet asked when the other was in the queue.",
     "herd": "So releases woke more clients than could get in.",
     "deadlock": "So each of them waited for what another held, for longer than a lease lasts.",
@@ -63,8 +70,8 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
     "no-order": "So no order of these operations explains all their answers.",
     # Lists, sets, jobs
     "lost-update": "So both were made from the same list, and what the one had written is lost.",
-    "vanished": "So what was made from the final list is not in it, and nothing overwrote it.",
-    "corrupt-list": "So the final list is not what its last writer wrote: its length is not that of its history.",
+    "vanished": "So an element that was added is not in the final list, although no other write replaced the list.",
+    "corrupt-list": "So the final list is not what its last writer wrote.",
     "element-duplicated": "So an element that was added once was read twice.",
     "element-lost": "So the element had been added, and no later read shows it.",
     "not-a-collection": "So what was read is no collection.",

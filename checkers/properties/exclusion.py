@@ -49,10 +49,9 @@ def _examine_server(view: View) -> Examined:
         numbers = np.arange(first, first + len(of_key))
         first += len(of_key)
         findings += [
-            Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,), why)
+            Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
             for hold in of_key
             if hold.renewed > hold.freed
-            for why in [f"So a renewal, sent at {view.clock(hold.renewed)}, was acknowledged after the release."]
         ]
         try:
             for conflict in conflicts(problem.part(numbers), deadline):

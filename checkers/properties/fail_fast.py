@@ -42,7 +42,9 @@ def _examine(view: View) -> Examined:
         beyond -= length(clipped(lapses.get(view.worker(row), ()), view.inv[row], view.stopped[row]))
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
-            findings.append(Finding("hung-call", view.inv[row] + allowed + margin, (row,)))
+            timeout = f"its timeout of {allowed / 1e9:g} s and " if allowed else ""
+            why = f"So a call took longer than {timeout}the margin of {margin / 1e9:g} s that the lock declares."
+            findings.append(Finding("hung-call", view.inv[row] + allowed + margin, (row,), conclusion=why))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 

@@ -162,13 +162,13 @@ def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Ho
 def _conclusion(view: View, wrong: Disagreement) -> str:
     more = (f"{len(wrong.what) - NAMED} more",) if len(wrong.what) > NAMED else ()
     what = {
-        "members-differ": "a member held other things than another",
+        "members-differ": "a member held entries that differ from another's",
         "grant-not-kept": "a member lacked a grant in force",
         "released-grant-kept": "a member still held a grant whose release had been acknowledged",
-        "write-not-kept": "a member lacked acknowledged writes beside the locks",
-        "removed-write-kept": "a member still held keys beside the locks whose removal had been acknowledged",
+        "write-not-kept": "a member lacked acknowledged writes to keys that are no locks",
+        "removed-write-kept": "a member still held keys, none of a lock, whose removal had been acknowledged",
     }[wrong.kind]
-    return f"So {what} when it was asked at {view.clock(wrong.at)}: {listing([*wrong.what[:NAMED], *more])}."
+    return f"So, when it was asked at {view.clock(wrong.at)}, {what}: {listing([*wrong.what[:NAMED], *more])}."
 
 
 MEMBERS_AGREE: Final = Property(

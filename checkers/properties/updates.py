@@ -111,7 +111,9 @@ def _path(view: View, by_value: Mapping[int, int], final: int) -> tuple[list[int
         path.append(row)
         element = view.base[row]
     if len(path) != view.base[final]:
-        return path, Finding("corrupt-list", view.inv[final], (*path[:1], final))
+        right = f"{len(path)} element{'s' * (len(path) != 1)}"
+        why = f"So the final list is not what its last writer wrote, which has {right}."
+        return path, Finding("corrupt-list", view.inv[final], (*path[:1], final), conclusion=why)
     return path, None
 
 

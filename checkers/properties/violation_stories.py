@@ -86,10 +86,13 @@ class Narrator:
     def tell(self, findings: Iterable[Finding]) -> tuple[Violation, ...]:
         """Violations in order of time."""
         ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
-        violations = []
+        facts, violations = self._view.facts, []
+        bounds = {name: f"{bound / 1e9:g} s" for name, bound in facts.bounds.items()}
+        numbers = {**bounds, "ttl": f"{facts.ttl / 1e9:g} s", "permits": str(facts.permits)}
         for number, finding in enumerate(ordered):
             holders = finding.holders or self.holders(finding.rows)
-            last = f"{finding.conclusion or CONCLUSIONS[finding.kind]} {COSTS[finding.kind]}"
+            numbers["at"] = self.clock(finding.at)
+            last = f"{finding.conclusion or CONCLUSIONS[finding.kind].format_map(numbers)} {COSTS[finding.kind]}"
             before = self.sentences(finding, holders) if number < FULL_STORIES else ()
             violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, before), last)))
         return tuple(violations)
@@ -149,15 +152,19 @@ class Narrator:
         sentences = [replace(self._hit(worker, fault), at=max(fault.applied, hold.ret)) for fault in hit]
         more: tuple[str, ...] = ()
         if expiry < min(hold.released, INFINITY):
-            if expiry <= hold.ret:
-                more = (f"by then its lease could have ended already, at {self.clock(expiry)}",)
-            elif expiry <= broken.at:
+            if expiry <= hold.ret and not view.gave_itself(hold.row):
+                more = (f"its lease could end before that, at {self.clock(expiry)}",)
+            elif hold.ret < expiry <= broken.at:
                 met = any(fault.applied <= expiry <= fault.over for fault in hit)
                 ended = f"lease {'ran out' if met else 'could end'} at {self.clock(expiry)}"
                 sentences.append(Sentence(expiry, worker, ended, owns=True))
-            elif not last and broken.kind not in WITHOUT_FAULTS:
-                more = (f"its lease should have lasted until {self.clock(expiry)}",)
-        granted = f"was granted {what} at {self.clock(hold.ret)}"
+            elif expiry > broken.at and not last and broken.kind not in WITHOUT_FAULTS:
+                renewed = f", as renewed at {self.clock(hold.renewed)}" if hold.renewed else ""
+                more = (f"its lease should have lasted until {self.clock(expiry)}{renewed}",)
+        if hold.freed < hold.renewed <= broken.at:
+            renewed = f"renewal, sent at {self.clock(hold.renewed)}, was acknowledged"
+            sentences.append(Sentence(hold.renewed, worker, renewed, owns=True))
+        granted = f"{'gave itself' if view.gave_itself(hold.row) else 'was granted'} {what} at {self.clock(hold.ret)}"
         known = frozenset({hold.token} - {NONE})
         sentences.insert(0, Sentence(hold.ret, worker, granted, more=more, rows=(hold.row,), known=known))
         ends = hold.left <= broken.at or (not last and (alone or broken.kind in WITH_ENDS))
@@ -282,9 +289,9 @@ class Narrator:
         """When faults of one name were applied, and when they were undone."""
         name, targets = faults[0].name, listing(list(dict.fromkeys(fault.target for fault in faults)))
         begun, applied = min(fault.begun for fault in faults), max(fault.applied for fault in faults)
-        what = f"hit {targets}, between {self.clock(begun)} and {self.clock(applied)}"
+        what, began = f"hit {targets}", f"it began between {self.clock(begun)} and {self.clock(applied)}"
         met = self._met(holds, [fault.begun for fault in faults]) if faults[0].kind in ON_LEASES else ()
-        sentences = [Sentence(begun, name, what, more=met)]
+        sentences = [Sentence(begun, name, what, more=(began, *met))]
         undone = [fault for fault in faults if fault.applied < fault.healing <= at]
         if len(undone) == len(faults):
             healing, healed = min(fault.healing for fault in faults), max(fault.healed for fault in faults)
@@ -303,7 +310,7 @@ class Narrator:
 
 
 def _list_up_to(element: int) -> str:
-    return "the empty list" if element == NONE else f"the list up to {element}"
+    return "the empty list" if element == NONE else f"the list ending in {element}"
 
 
 def _together(faults: Iterable[FaultInterval]) -> list[list[FaultInterval]]:

@@ -363,7 +363,7 @@ def sales(*bases: int) -> Book:
     return book
 
 
-SOLD = ("worker 3 added 300 to the list up to 100",)
+SOLD = ("worker 3 added 300 to the list ending in 100",)
 TWICE = {"kinds": ["done-twice", "done-twice"], DUPLICATES: 2, PER_JOBS: 1000}
 
 test_jobs_and_sales = known(

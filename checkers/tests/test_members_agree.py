@@ -106,7 +106,7 @@ def beside(*held: tuple[tuple[str, ...], tuple[str, ...]]) -> Book:
 
 
 WHOLE = ((), ())
-LOST = "lacked acknowledged writes beside the locks when it was asked at 0.000 s: y lacked 4, y lacked 5 and 1 more."
+LOST = "a member lacked acknowledged writes to keys that are no locks: y lacked 4, y lacked 5 and 1 more."
 
 test_members_hold_all_keys_written_beside_the_locks_and_no_removed_ones = known(
     "members-agree",
@@ -116,7 +116,7 @@ test_members_hold_all_keys_written_beside_the_locks_and_no_removed_ones = known(
     ("a removed one is there", beside(WHOLE, WHOLE, ((), ("1",)), WHOLE), {"kind": "removed-write-kept"}),
 )
 
-LACKED = {"kind": "grant-not-kept", "owners": (1,), "told": ("was granted token 7", "x lacked token 7")}
+LACKED = {"kind": "grant-not-kept", "owners": (1,), "told": (" token 7 at ", "x lacked token 7")}
 KEPT = {"kind": "released-grant-kept", "owners": (1,), "told": ("released at", "x still held token 7")}
 
 test_the_story_names_member_and_grant = known(

@@ -24,7 +24,7 @@ def jump(book: Book, begun: float, healing: float, kind: str = "clock", name: st
     return book.fault(name, times[0], times[1], applied=times[2], healing=times[3], kind=kind, target=target)
 
 
-HIT, MET = "jump hit redis1: 61 s forward, between", "worker 1's lease was in force then"
+HIT, MET = "jump hit redis1: 61 s forward; it began between", "worker 1's lease was in force then"
 HEALED = f"jump was healed between 0.900 s and 1.000 s; {MET}"
 FIRST, SECOND_GRANT = (f"worker {n} was granted the lock at {n - 0.5:.3f} s" for n in (1, 2))
 
