@@ -1,7 +1,8 @@
-"""`fail-fast`: a call ends in time, whatever the service does.
+"""`fail-fast`: a call ends in time, whatever the service does, and no acquire gives up long before its time.
 
 A call may take as long as it was told to wait, plus the margin that the lock declares. Time in which its process did
 not run does not count: the process's own sentinel, which only sleeps for short times, and faults on the worker show it.
+An acquire that says that its time has passed took as long as it was told to wait, less that margin.
 """
 
 from typing import Final
@@ -10,8 +11,8 @@ from checkers.history.finding import Finding
 from checkers.history.interval_sets import Span, clipped, length, united
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Property
-from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker
-from checkers.row_format import ACQUIRES, F, Outcome
+from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker, undisturbed
+from checkers.row_format import ACQUIRES, F, Outcome, Reason
 
 ANSWERED: Final = "calls that ended"
 SLOWEST: Final = "longest call beyond its timeout (ms)"
@@ -26,7 +27,8 @@ def _examine(view: View) -> Examined:
     """Whether every acquire returned within its patience and the margin, and every other call within the margin.
 
     A try has no patience. An acquire that was granted is judged by the longest patience of the trial. A call that never
-    ended is not judged: its worker was killed, or the trial was over.
+    ended is not judged: its worker was killed, or the trial was over. And whether no acquire said that its patience had
+    passed, more than the margin too early, though no fault met it.
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
@@ -45,6 +47,13 @@ def _examine(view: View) -> Examined:
             timeout = f"its timeout of {allowed / 1e9:g} s and " if allowed else ""
             why = f"So a call took longer than {timeout}the margin of {margin / 1e9:g} s that the lock declares."
             findings.append(Finding("hung-call", view.inv[row] + allowed + margin, (row,), conclusion=why))
+    if margin is not None and patience:
+        for row in view.whole(F.ACQUIRE, outcomes=(Outcome.FAIL,)):
+            allowed, waited = view.ttl[row] or patience, view.ret[row] - view.inv[row]
+            if view.reason[row] == Reason.TIMEOUT and waited < allowed - margin and undisturbed(row, view):
+                limits = f"{allowed / 1e9:g} s that it was told to wait, less the margin of {margin / 1e9:g} s"
+                why = f"So a client gave up after {waited / 1e9:.3g} s, before the {limits}."
+                findings.append(Finding("gave-up-early", view.ret[row], (row,), conclusion=why))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 

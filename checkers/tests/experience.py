@@ -293,15 +293,15 @@ def _left(book: Book, rng: Random, owner: int, ret: int, ttl: int) -> int:
 
 
 def calls(rng: Random) -> str:
-    """Counts the ticks of each call in which its worker ran."""
+    """Counts the ticks of each call in which its worker ran, and looks for what met an acquire that timed out."""
     margin, patience, workers = rng.randint(0, 8), rng.randint(1, 8), 2
     book = Book(keys=("a",), bounds={"fail-fast": margin}, patience=patience, workers=workers)
-    lapses: list[tuple[int, int, int]] = []
+    lapses: list[tuple[int, int, int, bool]] = []  # whose, from when to when, and whether nobody else can have met it
     for _ in range(rng.randint(0, 3)):
         inv, worker = rng.randint(1, 20), rng.randrange(workers)
         ret = inv + rng.randint(0, 8)
-        lapses.append((worker, inv, ret))
-        if rng.random() < 0.5:
+        lapses.append((worker, inv, ret, rng.random() < 0.5))
+        if lapses[-1][3]:
             book.add(F.STALL, inv, ret, process=worker + workers * rng.randint(0, 3))
         else:
             kind = rng.choice(("freeze", "stall", "call"))
@@ -311,9 +311,12 @@ def calls(rng: Random) -> str:
         f = rng.choice((F.ACQUIRE, F.RENEW, F.RELEASE, F.KEEP_ALIVE))
         inv, worker = rng.randint(1, 20), rng.randrange(workers)
         ret = inv + rng.randint(0, 20)
-        book.add(f, inv, ret, rng.choice((OK, FAIL)), owner=owner, process=worker + workers * rng.randint(0, 3))
+        outcome, reason = rng.choice(((OK, Reason.NONE), (FAIL, Reason.HELD), (FAIL, Reason.TIMEOUT)))
+        book.add(f, inv, ret, outcome, reason=reason, owner=owner, process=worker + workers * rng.randint(0, 3))
         told = patience if f == F.ACQUIRE else 0
-        ran = sum(not any(who == worker and begin <= t < end for who, begin, end in lapses) for t in range(inv, ret))
+        met = any(not (own and who != worker) and begin <= ret and inv <= end for who, begin, end, own in lapses)
+        truth += not met and reason == Reason.TIMEOUT and ret - inv < told - margin
+        ran = sum(not any(who == worker and begin <= t < end for who, begin, end, _ in lapses) for t in range(inv, ret))
         truth += ran - told > margin
     return counted(result_on(book, "fail-fast"), truth, (book.rows, book.faults))
 

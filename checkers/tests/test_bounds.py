@@ -3,12 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from checkers.check import check
 from checkers.properties import fail_fast, hand_over, recovery
-from checkers.row_format import SHARED, F, Outcome, Reason
-from checkers.tests.build import FAIL, GOOD, INFO, OK, VALID, Book, answers, cases, known
+from checkers.row_format import SHARED, F, Reason
+from checkers.tests.build import FAIL, GOOD, INFO, OK, VALID, Book, cases, known
 
 
 def struck(kind: str) -> Book:
@@ -18,6 +16,8 @@ def struck(kind: str) -> Book:
 
 # Acquires may wait for 100; the margin of each call is 10.
 CALLS = Book(keys=("a",), bounds={"fail-fast": 10}, patience=100)
+
+EARLY = CALLS.then().add(F.ACQUIRE, 10, 99, FAIL, reason=Reason.TIMEOUT, process=1)
 UNENDED = CALLS.then().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
 MISSED = {"unexercised": "pause-server never took effect"}
 LONG = {"kinds": ["hung-call"]}
@@ -27,6 +27,7 @@ test_a_call_that_exceeds_its_bound_is_reported = known(
     "fail-fast",
     ("an acquire may wait as long as it was told to", CALLS.then().acquire(10, 120, 1), VALID),
     ("and no longer", CALLS.then().acquire(10, 121, 1), LONG),
+    ("any other call no longer", CALLS.then().release(10, 21, 1), {"kind": "hung-call", "at": 20, "rows": (0,)}),
     ("as long as it likes", CALLS.then(patience=0).acquire(10, 9999, 1), VALID),
     ("a call without an answer ends as well", CALLS.then().renew(10, 0, 1, INFO, given_up=21), LONG),
     ("each that is too long", CALLS.then().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), {"moments": [20, 80]}),
@@ -39,15 +40,12 @@ test_a_call_that_exceeds_its_bound_is_reported = known(
     ("no bound", CALLS.then(bounds={}), {"unexercised": "the lock declares no bound"}),
     ("no fault", CALLS.then(fault_names=("pause-server",)).renew(1, 2, 1), MISSED),
     ("a call that ended", CALLS.then().renew(1, 2, 1), GOOD),
+    ("it gave up too early", EARLY, {"kinds": ["gave-up-early"], "moments": [99]}),
+    ("in time", EARLY.then(patience=99), VALID),
+    ("when told to", CALLS.then().add(F.ACQUIRE, 9, 29, FAIL, reason=Reason.TIMEOUT, ttl=29, process=1), VALID),
+    ("a fault may have ended it", EARLY.then().fault("f", 1, 11), VALID),
+    ("its patience is not known", EARLY.then(patience=0), VALID),
 )
-
-
-@pytest.mark.parametrize("f", [F.RENEW, F.RELEASE, F.KEEP_ALIVE])
-@pytest.mark.parametrize("outcome", [Outcome.OK, FAIL])
-def test_any_other_call_ends_within_the_margin(f: F, outcome: Outcome) -> None:
-    assert answers("fail-fast", CALLS.then().add(f, 10, 20, outcome, process=1), VALID) == VALID
-    hung = {"kind": "hung-call", "at": 20, "rows": (0,)}
-    assert answers("fail-fast", CALLS.then().add(f, 10, 21, outcome, process=1), hung) == hung
 
 
 def released(granted: int) -> Book:
