@@ -133,7 +133,8 @@ class Declarations(Protocol):
     fair      whether the lock promises first-in-first-out order.
     drift     bound on how fast the server's clock may run against ours, as a fraction.
     grain     by how much the server may end a lease early; lag: and by which share of the TTL beyond `min_ttl`.
-    min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
+    min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time; if it is a whole
+              number, the suite asks for 0.3 s more (not for sessions), since clients may round.
     bounds    property → the time within which it holds: recovery (from the heal of any fault until a client is granted
               the lock, with leases of `min_ttl`), crash-release (beyond the TTL of a dead holder), honest-belief (how
               long the client may believe that it holds what the server has given away, or may have), fail-fast (how

@@ -14,6 +14,7 @@ from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
 from suites.lock import LockClient, grain_of
 from suites.locks import registry
+from suites.mutants.catalogue import mutant_of
 from suites.worker.process_spec import GUARDED
 from suites.workloads.one_lock import (
     Crowd,
@@ -52,7 +53,11 @@ COLLIDING: Final = (
     "C0C0BOC0BOC0AnAnAnC0AnAnC0BOC0BOAnAn",
 )
 """Endings that give names with the same beginning the same CRC-32 and Java's hashCode, and so the same 16 bits of
-either. The first three locks of a lane have them: a client that takes such a number for the name confuses them."""
+either. The first three locks of a lane have them: a client that takes such a number for the name confuses them. The
+other names begin with the first whole name and a colon: a client that asks for all that begin with a name does, too."""
+_FRACTION: Final = 0.3
+"""Seconds. If a lock of the user's would be asked for a whole number of seconds, each grant is for so much more: a TTL
+that is rounded, or cut, to whole seconds then ends early. Sessions are left out: etcd gives them whole seconds only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,9 @@ class Lane:
     def ttl(self) -> float:
         """Seconds; what its workers ask for."""
         least = self.lock.min_ttl
+        own = self.lock_name not in registry.LOCKS and mutant_of(self.lock_name) is None
+        if own and self.lock.lease in ("grant", "quorum") and float(least).is_integer():
+            least += _FRACTION
         return least if self.lock_name in registry.CONTROLS else self.load.ttl or max(least, self.workload.least_ttl)
 
     @property
@@ -287,8 +295,8 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...], beside: tuple[Lane,
 
 
 def key_names(beginning: str, count: int) -> tuple[str, ...]:
-    ends = (*COLLIDING[:count], *map(str, range(len(COLLIDING), count))) if count > 1 else ("0",)
-    return tuple(f"{beginning}.{end}" for end in ends)
+    others = (f"{COLLIDING[0]}:{number}" for number in range(len(COLLIDING), count))
+    return tuple(f"{beginning}.{end}" for end in ((*COLLIDING[:count], *others) if count > 1 else ("0",)))
 
 
 def longest_ttl(lanes: Sequence[Lane]) -> float:

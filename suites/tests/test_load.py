@@ -163,7 +163,7 @@ def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
         return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles]), go
 
 
-def test_the_names_of_the_first_three_of_several_locks_collide_in_common_hashes() -> None:
+def test_three_names_collide_in_common_hashes_and_the_others_begin_with_the_first() -> None:
     def java(name: str) -> int:
         return functools.reduce(lambda code, letter: (31 * code + ord(letter)) & 0xFFFFFFFF, name, 0)
 
@@ -172,6 +172,7 @@ def test_the_names_of_the_first_three_of_several_locks_collide_in_common_hashes(
     for number in (java, lambda name: zlib.crc32(name.encode())):
         assert len(set(map(number, names))) == 3
         assert number(names[0]) == number(names[1]) == number(names[2])
+    assert [name.startswith(f"{names[0]}:") for name in names] == [False] * 3 + [True] * 2
     assert (key_names("alone", 1), len(key_names("two", 2))) == (("alone.0",), 2)
 
 
