@@ -40,7 +40,7 @@ from suites.worker.gates import Gates
 from suites.worker.lease_renewal import Holding, LeaseRenewal, completed
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
-from suites.workloads.workload import Hold, Stopped, Workload
+from suites.workloads.workload import AWAY, Hold, Stopped, Workload
 
 if TYPE_CHECKING:
     from suites.worker.store_client import StoreClient
@@ -80,6 +80,9 @@ takes: the grant may come when the client has given up."""
 SOON: Final = 1.0
 """The remaining impatient rounds wait at most so many steps of work for each other worker: about a queue's time."""
 LATE_SHARE: Final = 0.2
+GONE_SHARE: Final = 0.5
+"""Share of the acquires with little patience after which a worker that got nothing stays away for as long as a long
+rest lasts (`AWAY`): what it left behind, and its next request might remove, then stands in the way of others."""
 """Share of the rounds that end with a deliberate late write (`Workload.late`); one of each worker's first does."""
 LATE_BY: Final = 1.5
 """Steps of work between the release and that late write, so that another worker has been granted the lock meanwhile."""
@@ -266,7 +269,8 @@ class Worker:
         # worker asks for the same again: otherwise overlapping readers may keep all writers out as long as they like.
         reads = (self.spec.number + turn) % self.spec.count < self.workload.readers * self.spec.count
         shares = reads and self._sharer is not None
-        holding = self.acquire(key, self._patience(), SHARED if shares else 0)
+        patience = self._patience()
+        holding = self.acquire(key, patience, SHARED if shares else 0)
         if holding is None:
             return
         self._turn += 1
@@ -288,6 +292,8 @@ class Worker:
         if self.workload.holds > 1 and keys <= self.spec.count:  # mostly all are held, and a worker waits for one
             return (self.spec.number + self._turn) % keys
         return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
+            if patience < self.spec.acquire_timeout and self.rng.random() < GONE_SHARE:
+                self.wait_until(time.monotonic() + self.spec.pace * self.rng.uniform(*AWAY))
 
     def _patience(self) -> float:
         """Seconds that the next acquire waits at most."""
