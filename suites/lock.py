@@ -201,7 +201,10 @@ class LockClient(Declarations, Protocol):
         """Extend the lease. Raises Refused(NOT_OWNER) when the server says that the lease is over, or Indeterminate."""
 
     def release(self, grant: Grant) -> None:
-        """Raises Refused(NOT_OWNER) when the server says that the lock was no longer ours, or Indeterminate."""
+        """Raises Refused(NOT_OWNER) when the server says that the lock was no longer ours, or Indeterminate.
+
+        It may be called once more for a grant, when another client may hold the lock: this must free nothing.
+        """
 
     def close(self) -> None:
         """Let go of the connection, in which a renewal may still be under way. A library's error is noted."""

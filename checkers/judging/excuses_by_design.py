@@ -46,7 +46,7 @@ def released_by_another(incident: Incident) -> bool:
 
     It was between two grants, by a third owner. That owner's hold was certainly over if the earlier grant had been
     answered before the release was sent. It may have been if its lease could end before the release was answered
-    (between look and deletion), or if another release had freed it.
+    (between look and deletion), if it had been released before, or if another release had freed it.
     """
     if incident.kind == "released-anothers":
         return True
@@ -64,7 +64,7 @@ def _freed_by_another(earlier: Hold, later: Hold, view: View, seen: frozenset[in
             continue
         if hold is None or hold.owner in (earlier.owner, later.owner) or hold.start >= earlier.latest:
             continue
-        over = sent > earlier.latest or hold.expiry < answered
+        over = sent > earlier.latest or hold.expiry < answered or hold.released < sent
         if over or _freed_by_another(hold, earlier, view, seen | {row}):
             return True
     return False
@@ -129,7 +129,7 @@ def left_behind(incident: Incident) -> bool:
         return False
     view, keys = incident.view, {incident.view.key[row] for row in incident.rows}
     prolonged = {view.session[row]: view.inv[row] for row in view.rows(F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
-    released = view.rows(F.RELEASE, outcomes=(Outcome.INFO,))
+    released = view.whole(F.RELEASE, outcomes=(Outcome.INFO,))
     waited = view.rows(*ACQUIRES, outcomes=(Outcome.INFO, Outcome.FAIL))
     left = [row for row in released if view.session[row] and prolonged.get(view.session[row], 0) > view.inv[row]]
     left += [row for row in waited for hit in incident.hits if view.inv[row] <= hit.over and view.ret[row] >= hit.begun]

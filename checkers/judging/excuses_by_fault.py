@@ -127,7 +127,7 @@ def revoked_in_silence(incident: Incident) -> bool:
 def _revoked(number: int, view: View) -> bool:
     """Whether a session was called over before its acknowledged end, but not before that known when a silence began."""
     length = effective(view.facts.ttl, view.facts)
-    refused = view.rows(F.RELEASE, F.KEEP_ALIVE, *ACQUIRES, outcomes=(Outcome.FAIL,))
+    refused = view.whole(F.RELEASE, F.KEEP_ALIVE, *ACQUIRES, outcomes=(Outcome.FAIL,))
     over = (row for row in refused if view.session[row] == number and view.reason[row] == Reason.NOT_OWNER)
     called_over = [view.ret[row] for row in over]
     prolonged = view.rows(F.SESSION_OPEN, F.KEEP_ALIVE, outcomes=(Outcome.OK,))
@@ -145,7 +145,7 @@ def _told_gone(hold: Hold, backs: Sequence[int], view: View) -> bool:
     """Whether a release, keep-alive or the session's next acquire was refused as not the owner's: before the
     acknowledged end of the lease, or as the first answer after a moment of `backs`.
     """
-    answered = view.rows(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
+    answered = view.whole(F.RELEASE, F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK, Outcome.FAIL))
     answered += [row for row in view.attempts(Outcome.FAIL) if view.reason[row] == Reason.NOT_OWNER]
     answers = sorted((view.ret[row], view.reason[row] == Reason.NOT_OWNER) for row in view.of_lease(hold, answered))
     if any(gone and at < hold.expiry for at, gone in answers):

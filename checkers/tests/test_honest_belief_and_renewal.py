@@ -5,7 +5,7 @@ from typing import Any
 from checkers.claims import Claim, Hazard, Verdict
 from checkers.properties.honest_belief_and_renewal import LONGEST, NOTICED, REFUSED, RENEWED
 from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
-from checkers.row_format import SHARED, F, Reason
+from checkers.row_format import LATE, SHARED, F, Reason
 from checkers.tests.build import DOCUMENTED, FAIL, GOOD, INFO, INVALID, VALID, VIOLATED, Book, cases, known, result_on
 
 BELIEF = "honest-belief"
@@ -197,6 +197,7 @@ test_owner_release = known(
     ("acknowledged though another has it", followed().release(31, 32, 1), FOREIGN_RELEASE),
     ("refused", followed().release(31, 32, 1, FAIL), EXERCISED),
     ("not answered", followed().release(31, 32, 1, INFO), EXERCISED),
+    ("released once more, on purpose", followed().release(31, 32, 1, flags=LATE), IN_DOUBT),
     ("sent before the grant returned", followed().release(30, 32, 1), IN_DOUBT),
     ("who had it at that moment", THREE, {"rows": (0, 3, 4), "holders": (0, 3), **ANOTHERS}),
     ("when it could be over", followed().release(35, 36, 1), NOT_ITS_OWN),

@@ -13,17 +13,18 @@ import itertools
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from checkers import row_format
-from checkers.row_format import SHARED, F, Gate, Reason, Run, State
+from checkers.row_format import LATE, SHARED, F, Gate, Reason, Run, State
 from infra.waiting import after
 from suites.lock import (
     Cancels,
     Downgrades,
     Grant,
+    Indeterminate,
     LockClient,
     LockError,
     Refused,
@@ -79,13 +80,16 @@ BRIEF: Final = (0.25, 0.004)
 takes: the grant may come when the client has given up."""
 SOON: Final = 1.0
 """The remaining impatient rounds wait at most so many steps of work for each other worker: about a queue's time."""
-LATE_SHARE: Final = 0.2
 GONE_SHARE: Final = 0.5
 """Share of the acquires with little patience after which a worker that got nothing stays away for as long as a long
 rest lasts (`AWAY`): what it left behind, and its next request might remove, then stands in the way of others."""
+LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write (`Workload.late`); one of each worker's first does."""
 LATE_BY: Final = 1.5
 """Steps of work between the release and that late write, so that another worker has been granted the lock meanwhile."""
+AGAIN_SHARE: Final[Mapping[Reason | None, float]] = {Reason.NONE: 0.25, None: 0.5}
+"""Answer of a release (`completed`) → the share of the grants that are then released once more, after a rest: those
+whose release was acknowledged, as careless code does, and those whose release got no answer, as careful code does."""
 
 
 class Worker:
@@ -218,6 +222,22 @@ class Worker:
         self.gates.asks()
         return completed(self.recorder, row, self.process, lambda: self.client.release(holding.grant))
 
+    def release_again(self, holding: Holding) -> None:
+        """Release what was released before, and may be another's by now. Any error of the client is an answer to that,
+        also one that is a mistake in code elsewhere: it may remember no longer what it was to release.
+        """
+
+        def request() -> None:
+            try:
+                self.client.release(holding.grant)
+            except LockError:
+                raise
+            except Exception as error:
+                raise Indeterminate(repr(error)) from error
+
+        row = holding.invoke(self.recorder, F.RELEASE, self.process, flags=LATE)
+        completed(self.recorder, row, self.process, request)
+
     def downgrade(self, holding: Holding) -> Holding | None:
         """Turn a writer into a reader. The history gets the writer's release, and the reader's grant at the moment of
         the request, since the lock is held all the while. None: nothing is held, or nobody knows.
@@ -272,6 +292,8 @@ class Worker:
         patience = self._patience()
         holding = self.acquire(key, patience, SHARED if shares else 0)
         if holding is None:
+            if patience < self.spec.acquire_timeout and self.rng.random() < GONE_SHARE:
+                self.wait_until(time.monotonic() + self.spec.pace * self.rng.uniform(*AWAY))
             return
         self._turn += 1
         with contextlib.suppress(Stopped), self.inside(holding) as section:
@@ -280,6 +302,8 @@ class Worker:
             self.workload.section(section)
         after = self._section(self, holding)
         self.workload.rest(after)
+        if self.workload.again and self.rng.random() < AGAIN_SHARE.get(holding.answer, 0.0):
+            self.release_again(holding)
         if self.workload.late and (turn == self.spec.number or self.rng.random() < LATE_SHARE):
             after.work(after.pace * LATE_BY)
             after.write_late()
@@ -292,8 +316,6 @@ class Worker:
         if self.workload.holds > 1 and keys <= self.spec.count:  # mostly all are held, and a worker waits for one
             return (self.spec.number + self._turn) % keys
         return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
-            if patience < self.spec.acquire_timeout and self.rng.random() < GONE_SHARE:
-                self.wait_until(time.monotonic() + self.spec.pace * self.rng.uniform(*AWAY))
 
     def _patience(self) -> float:
         """Seconds that the next acquire waits at most."""
@@ -338,7 +360,7 @@ class Worker:
     def _leave(self, holding: Holding) -> None:
         if holding not in self.renewal.held:
             return
-        self.release(holding, self.renewal.let_go(holding, self.process))
+        holding.answer = self.release(holding, self.renewal.let_go(holding, self.process))
 
     def _close_client(self) -> None:
         """Close the client. The end of its session may free a lock, so it is recorded."""
