@@ -182,6 +182,9 @@ class Reason(IntEnum):
     TIMEOUT = 6  # an acquire whose own timeout passed, and which left nothing behind: no evidence of anything
 
 
+NOT_ASKED = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
+"""Reasons of failed acquires that were never in line for the lock."""
+
 FINAL = 1  # flags: a read after everything else, when the trial had settled
 LATE = 2  # flags: a write, or one more release, sent on purpose after the release: it must change nothing
 SHARED = 4  # flags: a reader's acquire (and its release), which tolerates other readers beside it

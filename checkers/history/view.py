@@ -8,6 +8,7 @@ from checkers.history.counting import grouped
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds_and_lease_ends import Hold, Holds
 from checkers.history.rows import Rows
+from checkers.row_format import FINAL
 
 T = TypeVar("T")
 
@@ -59,6 +60,11 @@ class View(Rows):
     def gave_itself(self, row: int) -> bool:
         """Whether a client gave itself this grant: the service gives every grant a TTL, and this one has none."""
         return self.facts.lease in ("grant", "quorum") and self.ttl[row] == 0
+
+    @cached_property
+    def last_deed(self) -> int:
+        """ns; the end of the last operation, final reads aside: they come seconds after hung workers were killed."""
+        return int(self.ended[self.array("flags") & FINAL == 0].max(initial=0))
 
     @cached_property
     def finish(self) -> int:

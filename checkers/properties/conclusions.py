@@ -97,7 +97,8 @@ COSTS: Final[Mapping[str, str]] = {
         "value-read-before-write value-read-below-its-token not-the-latest-value overwritten-value-read-later "
         "no-order-within-token no-order",
         _WAITING: "never-freed released-in-vain handed-over-late freed-late kept-by-a-hung-holder kept-by-another-name "
-        "reader-refused nested-refused hung-call gave-up-early overtaken deadlock not-recovered needless-refusal released-grant-kept",
+        "reader-refused nested-refused hung-call gave-up-early overtaken deadlock not-recovered needless-refusal "
+        "released-grant-kept refused-while-free",
         _LOAD: "herd",
     }.items()
     for kind in kinds.split()

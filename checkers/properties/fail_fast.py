@@ -26,22 +26,23 @@ _LAPSES: Final = ("freeze", "stall", "call")
 def _examine(view: View) -> Examined:
     """Whether every acquire returned within its patience and the margin, and every other call within the margin.
 
-    A try has no patience. An acquire that was granted is judged by the longest patience of the trial. A call that never
-    ended is not judged: its worker was killed, or the trial was over. And whether no acquire said that its patience had
-    passed, more than the margin too early, though no fault met it.
+    A try has no patience. An acquire that was granted is judged by the longest patience of the trial. An acquire or a
+    release that never ended lasted at least until the last deed of any worker, unless its worker was killed. An
+    acquire that says that its patience has passed, and that met no fault, may say so by the margin too early at most.
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
     lapses = _lapses(view)
     findings: list[Finding] = []
     slowest = 0
-    for row in view.once(_ended):
+    ends = dict.fromkeys(_hanging(view), view.last_deed) | {row: view.stopped[row] for row in view.once(_ended)}
+    for row, end in sorted(ends.items()):
         given = 0 if view.outcome[row] == Outcome.OK else view.ttl[row]
         allowed = (given or patience) if view.f[row] == F.ACQUIRE else 0
-        beyond = view.stopped[row] - view.inv[row] - allowed
+        beyond = end - view.inv[row] - allowed
         if beyond <= min(slowest, slowest if margin is None else margin):
             continue
-        beyond -= length(clipped(lapses.get(view.worker(row), ()), view.inv[row], view.stopped[row]))
+        beyond -= length(clipped(lapses.get(view.worker(row), ()), view.inv[row], end))
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
             timeout = f"its timeout of {allowed / 1e9:g} s and " if allowed else ""
@@ -60,6 +61,20 @@ def _examine(view: View) -> Examined:
 def _exercise(view: View) -> Exercise:
     judged = len(view.once(_ended))
     return Exercise(fault_missed(view) if judged else "no call ended", {ANSWERED: judged})
+
+
+def _hanging(view: View) -> list[int]:
+    """Rows of the acquires and releases that never ended though no fault killed the worker, which did nothing later.
+
+    A renewal may be left without an answer by a worker that has done its work, and ends.
+    """
+    workers, ended = view.facts.workers, view.array("ret")
+    struck = (hit for hit in view.struck if hit.kind == "kill" and hit.process >= 0)
+    kills = [(view.facts.worker_of(hit.process), hit.over) for hit in struck]
+    last = {process % (2 * workers): row for row, process in enumerate(view.process)}
+    calls = view.rows(*(ACQUIRES if view.facts.patience else ()), F.RELEASE)
+    hanging = (row for row in calls if not ended[row] and last[view.process[row] % (2 * workers)] == row)
+    return [row for row in hanging if not any(who == view.worker(row) and at >= view.inv[row] for who, at in kills)]
 
 
 def _ended(view: View) -> list[int]:

@@ -1,20 +1,25 @@
-"""`recovery`: after the last heal a client gets the lock again within the bound that the lock declares."""
+"""`recovery`: after the last heal a client gets the lock again within the bound that the lock declares.
+
+Within the bound the whole lock is granted again, all permits or a writer's, and each client that asks has an answer.
+"""
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from checkers.claims import ANY, NO_FAULT
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
-from checkers.history.interval_sets import clipped, length, moment, united, without
+from checkers.history.interval_sets import Span, clipped, length, moment, united, without
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Property
-from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, unless, unserved
+from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, idle, unless, unserved
 from checkers.properties.violation_stories import Narrator, listing
-from checkers.row_format import FINAL, Outcome
+from checkers.row_format import INFINITY, NOT_ASKED, SHARED, Outcome, Reason
 
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
@@ -45,6 +50,7 @@ def _examine(view: View) -> Examined:
         for case in cases
         if case.missed is not None
     ]
+    findings += [*_never_whole(view), *_never_answered(view)]
     return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
 
 
@@ -54,7 +60,20 @@ def _exercise(view: View) -> Exercise:
     missing = unless(faults, "there was no fault to recover from") or fault_missed(view)
     missing = missing or unless(_healed(view), "the fault was never healed")
     missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
+    missing = missing or _not_whole(view)
     return Exercise(missing, {ASKED: judged})
+
+
+def _not_whole(view: View) -> str | None:
+    """Why it is not known that the whole lock was granted again after the last heal, or None: see `_never_whole`."""
+    healed, permits = _healed(view), view.facts.permits
+    if permits > 1:
+        inside = ([(hold.ret, hold.left) for hold in holds] for holds in view.holds.by_key.values())
+        whole = any(_crowded(spans, permits, healed) < INFINITY for spans in inside)
+        return unless(whole, f"never were {permits} inside at once after the last heal")
+    readers = any(hold.shared for hold in view.holds)
+    written = any(hold.ret > healed and not hold.shared for hold in view.holds)
+    return unless(written or not readers, "no writer got the lock after the last heal")
 
 
 def _cases(view: View) -> list[KeyRecovery]:
@@ -75,7 +94,7 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
     begun, waiting = [view.inv[row] for row in requests], list(accumulate((ends[row] for row in requests), max))
     failed = (ends[row] for row in requests if view.outcome[row] == Outcome.FAIL)
     refused = max((end for end in failed if end < granted), default=0)
-    until = int(min(granted, view.once(_last_deed)))
+    until = int(min(granted, view.last_deed))
     for row in requests:
         since = max(free, view.inv[row])
         counted = without([(since, until)], idle)
@@ -99,15 +118,75 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
     return None
 
 
+def _never_whole(view: View) -> Iterator[Finding]:
+    """Keys of which something never came back: of several permits not all were held at once again, or of readers and
+    writers no writer was granted the lock again, while somebody waited for the bound though there was room.
+
+    What was granted before the heal is held until its client is no longer inside. An acquire without an answer may hold
+    the lock from then on, if it was not given up before the heal.
+    """
+    healed, bound, permits = _healed(view), view.facts.bounds.get(RECOVERY.id, 0), view.facts.permits
+    for key, rows in view.attempts_by_key.items() if healed and bound else ():
+        writers = [row for row in rows if not view.flags[row] & SHARED]
+        if permits == 1 and len(writers) in (0, len(rows)):
+            continue
+        unanswered = [row for row in rows if view.outcome[row] == Outcome.INFO]
+        live = [(view.inv[row], INFINITY) for row in unanswered if (view.stopped[row] or INFINITY) > healed]
+        holds = view.holds.by_key.get(key, [])
+        live += [(hold.ret, hold.left if hold.ret <= healed else max(hold.freed, hold.ret)) for hold in holds]
+        free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
+        if permits == 1:
+            whole = min((hold.ret for hold in holds if hold.ret > healed and not hold.shared), default=INFINITY)
+            taken = united(live)
+        else:
+            whole, taken = _crowded(live, permits, healed), []
+        in_line = (row for row in writers if view.outcome[row] != Outcome.INFO and view.reason[row] not in NOT_ASKED)
+        waits = united(clipped(((view.inv[row], view.ret[row]) for row in in_line), free, whole))
+        waiting = without(without(waits, taken), view.once(idle))
+        if length(waiting) > bound:
+            missed = moment(waiting, bound)
+            row = next(row for row in writers if view.inv[row] <= missed < view.ret[row] < INFINITY)
+            what = "no writer got it" if permits == 1 else f"fewer than {permits} held it at once"
+            why = f"though somebody waited beyond the bound, {bound / 1e9:g} s, while there was room"
+            yield Finding("not-recovered", missed, (row,), conclusion=f"So after the heal {what}, {why}.")
+
+
+def _crowded(live: Sequence[Span], many: int, since: int) -> int:
+    """ns; the first moment from `since` on that at least `many` spans share, `INFINITY` if there is none."""
+    begins, ends = np.array(live, np.int64).reshape(-1, 2).T
+    moments = np.concatenate((begins, ends))
+    ended = np.arange(len(moments)) >= len(begins)
+    order = np.lexsort((ended, moments))  # of spans that touch, the later one has begun before the earlier one ends
+    inside, moments = np.cumsum(np.where(ended, -1, 1)[order]), moments[order]
+    crowded = (inside >= many) & (np.append(moments[1:], INFINITY) >= since)
+    return max(int(moments[np.argmax(crowded)]), since) if crowded.any() else INFINITY
+
+
+def _never_answered(view: View) -> Iterator[Finding]:
+    """Workers whose acquires all failed for the bound after the heal, while others were granted the lock: the service
+    was unavailable to them, or called their session over, or did not answer. A contender's refusal is an answer.
+    """
+    healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
+    after = (row for row in view.attempts() if view.stopped[row] > healed)
+    for worker, rows in grouped(after, view.worker).items() if healed and bound else ():
+        since = 0
+        for row in rows:
+            failed = view.outcome[row] == Outcome.INFO or view.reason[row] in (Reason.UNAVAILABLE, Reason.NOT_OWNER)
+            since = (since or view.stopped[row]) if failed else 0
+            lasted = without([(since, view.stopped[row])], view.once(unserved)) if failed else []
+            if length(lasted) > bound:
+                missed = moment(lasted, bound)
+                served = next((hold.row for hold in view.holds if since <= hold.ret <= missed), None)
+                if served is not None:
+                    why = f"had no answer for longer than the bound, {bound / 1e9:g} s, while another got the lock."
+                    yield Finding("not-recovered", missed, (served, row), (served,), f"So worker {worker} {why}")
+                break
+
+
 def _healed(view: View) -> int:
     """ns; when the last fault was healed; 0 if there was none, or one was never healed."""
     healed = [fault.healed for fault in view.struck]
     return max(healed) if healed and all(healed) else 0
-
-
-def _last_deed(view: View) -> int:
-    """ns; the end of the last operation, final reads aside: they come seconds after hung workers were killed."""
-    return int(view.ended[view.array("flags") & FINAL == 0].max(initial=0))
 
 
 def _why(view: View, case: KeyRecovery, until: int) -> str:

@@ -19,6 +19,10 @@ CALLS = Book(keys=("a",), bounds={"fail-fast": 10}, patience=100)
 
 EARLY = CALLS.then().add(F.ACQUIRE, 10, 99, FAIL, reason=Reason.TIMEOUT, process=1)
 UNENDED = CALLS.then().renew(10, 0, 1, INFO).read(500, 501, 1, -1)
+OTHERS = CALLS.then().renew(10, 20, 1).release(20, 30, 1, FAIL).add(F.KEEP_ALIVE, 30, 40, process=1)
+# Worker 2 hangs, and worker 3 was killed at 20.
+HANGS = UNENDED.then().add(F.ACQUIRE, 10, 0, INFO, process=2)
+HANGS.fault("f", 20, 30, kind="kill", owner=9, process=3)
 MISSED = {"unexercised": "pause-server never took effect"}
 LONG = {"kinds": ["hung-call"]}
 TWO_CALLS = {fail_fast.ANSWERED: 2, fail_fast.SLOWEST: 29}
@@ -30,7 +34,10 @@ test_a_call_that_exceeds_its_bound_is_reported = known(
     ("any other call no longer", CALLS.then().release(10, 21, 1), {"kind": "hung-call", "at": 20, "rows": (0,)}),
     ("as long as it likes", CALLS.then(patience=0).acquire(10, 9999, 1), VALID),
     ("a call without an answer ends as well", CALLS.then().renew(10, 0, 1, INFO, given_up=21), LONG),
-    ("each that is too long", CALLS.then().renew(10, 60, 1).renew(70, 82, 1).renew(90, 99, 1), {"moments": [20, 80]}),
+    ("any other within the margin", OTHERS, VALID),
+    ("each that is too long", OTHERS.then().renew(40, 51, 1).release(60, 71, 1), {"moments": [50, 70]}),
+    ("never answered", HANGS, {**LONG, "moments": [120]}),
+    ("its worker did more, or was killed", HANGS.then().acquire(600, 601, 2).release(10, 0, 3, INFO), VALID),
     ("frozen", struck("freeze"), VALID),
     ("stalled by a fault", struck("stall"), VALID),
     ("its call was made to hang", struck("call"), VALID),
@@ -93,6 +100,11 @@ ONE_JUDGED = {hand_over.JUDGED: 1, "unexercised": None}
 COUNTED = {**ONE_JUDGED, hand_over.SLOWEST: 0}
 
 
+# Worker 1 has released at 21. Worker 2 tries.
+FREE = Book(keys=("a",), workers=4, ttl=50, bounds={"hand-over": 5}).acquire(1, 2, 1).release(20, 21, 1)
+TRIED, SOON = (FREE.then().add(F.TRY_ACQUIRE, at, at + 1, FAIL, reason=Reason.HELD, process=2) for at in (27, 26))
+
+
 def readers(writer: int, *released: Any) -> Book:
     """Two readers hold, and release at 10 (with the outcome `released`) and at 20. A writer waits from 7 on."""
     book = Book(keys=("a",), workers=4, ttl=5, lease="grant", bounds={"hand-over": 5, "recovery": 10})
@@ -140,6 +152,10 @@ test_hand_over = known(
     ("it did", readers(30), {"moments": [26]}),
     ("it was over when a writer came in", AFTER_THEM, {"moments": [36]}),
     ("one of two permits", TWO_PERMITS, AT_26),
+    ("from a grant on", released(30).then(permits=2).acquire(22, 23, 3, process=3), {"moments": [10, 28]}),
+    ("a try of a free lock", TRIED, {"kinds": ["refused-while-free"], "moments": [28], hand_over.TRIED: 1}),
+    ("beside another", TRIED.then().acquire(20, 29, 0, outcome=INFO, process=3), {"kinds": [], hand_over.TRIED: 0}),
+    ("within the bound", SOON, {"kinds": [], hand_over.TRIED: 0}),
     ("its release got no answer", UNRELEASED, VALID),
     ("nobody knows who has it", TWO_PERMITS.then().acquire(6, 30, 0, outcome=INFO, process=0), VALID),
     ("ten releases in vain", in_vain(10), {"kinds": ["released-in-vain"], "moments": [10 + 9 * 20 + 19]}),
@@ -183,6 +199,14 @@ def hung(last: int) -> Book:
     return book.add(F.ACQUIRE, last - 1, last, FAIL, process=3, key=1).final(99, 100, -1)
 
 
+# A reader holds from 25 to 40. Worker 3 asks at 20 to write, and is granted the lock.
+READ = HEALED.then().acquire(15, 25, 2, flags=SHARED).release(39, 40, 2, flags=SHARED)
+WRITTEN_LATE, WRITTEN = (READ.then().acquire(20, granted, 3) for granted in (66, 65))
+# Worker 2 holds one of two permits, and nobody gets the other.
+PERMITS = refused(21, 95, HEALED.then(permits=2).acquire(15, 21, 2).release(90, 91, 2))
+# Worker 1's acquires fail from 21 to 52. Worker 2 is granted the lock.
+UNSERVED = HEALED.then().acquire(24, 25, 2).release(26, 27, 2).add(F.ACQUIRE, 19, 0, INFO, process=1, given_up=21)
+UNSERVED.add(F.ACQUIRE, 51, 52, FAIL, process=5, reason=Reason.UNAVAILABLE)
 NEVER_HEALED = {"unexercised": "the fault was never healed"}
 
 test_recovery = known(
@@ -203,6 +227,12 @@ test_recovery = known(
     ("nobody waits after its death", hung(58), {"unexercised": NOBODY}),
     ("who hangs waits for as long as others live", hung(62), {"moments": [60]}),
     ("time in which the machine stalled does not count", STALLED, VALID),
+    ("one of two permits never comes back", PERMITS, {"kinds": ["not-recovered"], "moments": [50]}),
+    ("it does", PERMITS.then().acquire(22, 45, 4), VALID),
+    ("readers alone get in", WRITTEN_LATE, {"kinds": ["not-recovered"], "moments": [65]}),
+    ("and a writer", WRITTEN, VALID),
+    ("one worker has no answer", UNSERVED, {"kinds": ["not-recovered"], "moments": [51]}),
+    ("it has one", UNSERVED.then().add(F.ACQUIRE, 40, 41, FAIL, process=1, reason=Reason.HELD), VALID),
     ("nor time in which the trial had no answer", STALLED_LESS.then(silences=((39, 40),)), VALID),
 )
 
