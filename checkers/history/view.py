@@ -58,8 +58,12 @@ class View(Rows):
         return f"{(ns - self.zero) / 1e9:.3f} s"
 
     def gave_itself(self, row: int) -> bool:
-        """Whether a client gave itself this grant: the service gives every grant a TTL, and this one has none."""
-        return self.facts.lease in ("grant", "quorum") and self.ttl[row] == 0
+        """Whether a client gave itself this grant: the service gives grants TTLs, and this one has none."""
+        return self.facts.lease in ("grant", "quorum") and self.ttl[row] == 0 and self._gives_ttls
+
+    @cached_property
+    def _gives_ttls(self) -> bool:
+        return any(self.ttl[hold.row] for hold in self.holds)
 
     @cached_property
     def last_deed(self) -> int:
