@@ -29,7 +29,7 @@ class Lack(NamedTuple):
     """What a trial lacks.
 
     reason     why a pass would mean nothing yet, or which hazard has not shown yet.
-    by_strike  whether the fault must strike again to change that, however long the trial goes on without it.
+    by_strike  whether only another strike of the fault can change that.
     """
 
     reason: str

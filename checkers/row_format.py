@@ -183,7 +183,7 @@ class Reason(IntEnum):
 
 
 NOT_ASKED = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
-"""Reasons of failed acquires that were never in line for the lock."""
+"""Reasons with which an acquire fails that did not wait for the lock."""
 
 FINAL = 1  # flags: a read after everything else, when the trial had settled
 LATE = 2  # flags: a write, or one more release, sent on purpose after the release: it must change nothing

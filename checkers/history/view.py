@@ -8,7 +8,7 @@ from checkers.history.counting import grouped
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds_and_lease_ends import Hold, Holds
 from checkers.history.rows import Rows
-from checkers.row_format import FINAL
+from checkers.row_format import FINAL, F
 
 T = TypeVar("T")
 
@@ -66,9 +66,12 @@ class View(Rows):
         return any(self.ttl[hold.row] for hold in self.holds)
 
     @cached_property
-    def last_deed(self) -> int:
-        """ns; the end of the last operation, final reads aside: they come seconds after hung workers were killed."""
-        return int(self.ended[self.array("flags") & FINAL == 0].max(initial=0))
+    def last_end(self) -> int:
+        """ns; the end of the last operation of a worker. Final reads come seconds after hung workers were killed, and
+        the stall of a dying worker lasts until somebody noticed its end.
+        """
+        of_workers = (self.array("flags") & FINAL == 0) & (self.array("f") != F.STALL)
+        return int(self.ended[of_workers].max(initial=0))
 
     @cached_property
     def finish(self) -> int:

@@ -44,9 +44,9 @@ def no_exclusion(incident: Incident) -> bool:
 def released_by_another(incident: Incident) -> bool:
     """A release was under way by an owner whose own hold was over, and it can have freed the lock of the holder.
 
-    It was between two grants, by a third owner. That owner's hold was certainly over if the earlier grant had been
-    answered before the release was sent. It may have been if its lease could end before the release was answered
-    (between look and deletion), if it had been released before, or if another release had freed it.
+    The release was between two grants, and by a third owner. That owner's hold was certainly over if the earlier grant
+    had been answered before the release was sent. It may have been if its lease could end before the release was
+    answered (between look and deletion), if it had been released before, or if another release had freed it.
     """
     if incident.kind == "released-anothers":
         return True

@@ -197,5 +197,5 @@ OF_A_VERSION: Final = ("revoked-early",)
 BY_STRIKE: Final = by_name(
     frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift, state_lost, late_delivery
 )
-"""Mechanisms that show, if at all, by the time when the lock is granted again after the heal."""
+"""Mechanisms that as a rule show before the lock is granted again after the heal, or not at all."""
 MECHANISMS: Final = {**BY_STRIKE, **by_name(revoked_early), **DESIGNS}

@@ -1,6 +1,6 @@
 """Kind of finding → the sentence that ends its story: what was broken, and what that costs. Also for models.
 
-In braces stand `{at}` (the time of the finding), `{ttl}`, `{permits}`, and a property for the bound on it.
+In braces stand `{at}` (the time of the finding), `{permits}`, and a property for the bound on it.
 """
 
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from typing import Final
 
 CONCLUSIONS: Final[Mapping[str, str]] = {
     # Who held
-    "granted-while-held": "So the service granted the lock although the grant before was neither released nor over.",
+    "granted-while-held": "So the service granted the lock although the grant before was still in force.",
     "granted-inside-a-hold": "So the lock was granted while an earlier grant was certainly in force.",
     "no-room": "So these grants cannot have followed one another: at some moment two were in force.",
     "overlap": "So two were inside at the same time.",
     "second-acquire": "So the lock was acquired by somebody who held it already.",
-    "too-many": "So more owners held it at once than its {permits} permits.",
+    "too-many": "So more owners held it at once than there are permits.",
     "too-many-inside": "So more were inside at the same time than the {permits} permits of the lock allow.",
     "too-many-granted": "So the service had more grants in force than its {permits} permits.",
     "freed-by-inner-release": "So another got the lock after the holder's inner release, and before its outer one.",
@@ -33,14 +33,10 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
     "never-freed": "So what the dead holder held was never given to anybody who asked for it.",
     "released-in-vain": "So releases had no effect: the lock was granted only when its last holder's lease could have "
     "ended, at {at}.",
-    "handed-over-late": "So nobody got the lock within the bound of {hand-over}, though it was free and somebody "
-    "waited for it.",
-    "freed-late": "So what the dead holder held was freed later than the TTL of {ttl} and the bound of "
-    "{crash-release} allow.",
-    "kept-by-a-hung-holder": "So a holder that hung kept everybody else out for longer than the TTL of {ttl} and the "
-    "bound of {crash-release} allow.",
+    "handed-over-late": "So nobody got the lock within the bound of {hand-over}, though it could have been granted to "
+    "somebody who waited.",
     # Who was refused, or waited
-    "refused-while-free": "So a try was refused although nobody can have held the lock.",
+    "refused-while-free": "So a try was refused although the lock was free for it.",
     "kept-by-another-name": "So somebody was kept from a lock that nobody else held or asked for.",
     "reader-refused": "So a reader was kept out though nobody wrote or asked to write.",
     "nested-refused": "So the lock was refused to the one that held it.",
@@ -69,7 +65,6 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
     "failed-without-reason": "So the compare-and-set failed although the value can only have been the expected one.",
     "no-order": "So no order of these operations explains all their answers.",
     # Lists, sets, jobs
-    "lost-update": "So both were made from the same list, and what the one had written is lost.",
     "vanished": "So an element that was added is not in the final list, although no other write replaced the list.",
     "corrupt-list": "So the final list is not what its last writer wrote.",
     "element-duplicated": "So an element that was added once was read twice.",
@@ -81,7 +76,7 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
 
 _LOST: Final = "It costs data."
 _AT_RISK: Final = "It can cost data."
-_WAITING: Final = "It costs no data, only waiting."
+_WAITING: Final = "It costs no data, only time."
 _LOAD: Final = "It costs no data, only load."
 COSTS: Final[Mapping[str, str]] = {
     kind: cost

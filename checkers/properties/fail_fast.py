@@ -7,6 +7,8 @@ An acquire that says that its time has passed took as long as it was told to wai
 
 from typing import Final
 
+import numpy as np
+
 from checkers.history.finding import Finding
 from checkers.history.interval_sets import Span, clipped, length, united
 from checkers.history.view import View
@@ -35,7 +37,7 @@ def _examine(view: View) -> Examined:
     lapses = _lapses(view)
     findings: list[Finding] = []
     slowest = 0
-    ends = dict.fromkeys(_hanging(view), view.last_deed) | {row: view.stopped[row] for row in view.once(_ended)}
+    ends = dict.fromkeys(_hanging(view), view.last_end) | {row: view.stopped[row] for row in view.once(_ended)}
     for row, end in sorted(ends.items()):
         given = 0 if view.outcome[row] == Outcome.OK else view.ttl[row]
         allowed = (given or patience) if view.f[row] == F.ACQUIRE else 0
@@ -52,8 +54,8 @@ def _examine(view: View) -> Examined:
         for row in view.whole(F.ACQUIRE, outcomes=(Outcome.FAIL,)):
             allowed, waited = view.ttl[row] or patience, view.ret[row] - view.inv[row]
             if view.reason[row] == Reason.TIMEOUT and waited < allowed - margin and undisturbed(row, view):
-                limits = f"{allowed / 1e9:g} s that it was told to wait, less the margin of {margin / 1e9:g} s"
-                why = f"So a client gave up after {waited / 1e9:.3g} s, before the {limits}."
+                limits = f"it was told to wait for {allowed / 1e9:g} s, and the margin is {margin / 1e9:g} s"
+                why = f"So a client gave up after {waited / 1e9:.3g} s, but {limits}."
                 findings.append(Finding("gave-up-early", view.ret[row], (row,), conclusion=why))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
@@ -64,14 +66,14 @@ def _exercise(view: View) -> Exercise:
 
 
 def _hanging(view: View) -> list[int]:
-    """Rows of the acquires and releases that never ended though no fault killed the worker, which did nothing later.
+    """Rows of the acquires and releases that never ended: the last of their threads, whose workers no fault killed.
 
     A renewal may be left without an answer by a worker that has done its work, and ends.
     """
     workers, ended = view.facts.workers, view.array("ret")
     struck = (hit for hit in view.struck if hit.kind == "kill" and hit.process >= 0)
     kills = [(view.facts.worker_of(hit.process), hit.over) for hit in struck]
-    last = {process % (2 * workers): row for row, process in enumerate(view.process)}
+    last = {view.process[row] % (2 * workers): row for row in np.flatnonzero(view.array("f") != F.STALL).tolist()}
     calls = view.rows(*(ACQUIRES if view.facts.patience else ()), F.RELEASE)
     hanging = (row for row in calls if not ended[row] and last[view.process[row] % (2 * workers)] == row)
     return [row for row in hanging if not any(who == view.worker(row) and at >= view.inv[row] for who, at in kills)]

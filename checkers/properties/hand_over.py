@@ -1,7 +1,7 @@
 """`hand-over`: a released lock is granted to a client that waits for it, within the bound that the lock declares.
 
 It is judged before the first fault and well after the last. How long a service may take when a fault strikes it, or
-when it has lost a client, is judged by `recovery` and `crash-release`. Nor is a client refused a lock that is free.
+when it has lost a client, is judged by `recovery` and `crash-release`. No try is refused a lock that is free.
 """
 
 from bisect import bisect_left, bisect_right
@@ -42,8 +42,8 @@ class HandOver(NamedTuple):
     end      return of the next grant, else end of the history; earlier if a fault or doubt about readers came before.
     late     when the bound was missed; if it was not, `end`.
     granted  whether there was a grant.
-    counts   whether it is a hand-over that says anything. Somebody must have waited from the release's return on, and
-             have got the lock within the bound, whoever was stalled, or have waited for some time without a stall.
+    counts   whether it exercises the property. Somebody must have waited from the release's return on, and have got the
+             lock within the bound, whoever was stalled, or have waited for some time without a stall.
     """
 
     hold: Hold
@@ -109,19 +109,22 @@ def _free_tries(view: View) -> list[int]:
     """Rows of the answered tries of a lock that had certainly been free for the bound, and was until the answer.
 
     Free: fewer others than there are permits asked in that time, or held it, or may have had it without an answer. A
-    client that left may keep a try out for the bound. Only tries before any fault count, and without stall or silence.
+    client that left may keep a try out for the bound. Only tries before any fault count. Left out are those that met a
+    stall or a silence, or followed one within the bound.
     """
     bound, before, spans = view.facts.bounds.get(HAND_OVER.id), view.once(_quiet)[0], view.once(idle)
+    if bound is None:
+        return []
     freed = {hold.row: hold.freed for hold in view.holds}
     tries: list[int] = []
-    for rows in view.attempts_by_key.values() if bound is not None else ():
+    for rows in view.attempts_by_key.values():
         sent, answered = view.array("inv")[rows], np.array([view.ret[row] for row in rows])
         gone = np.sort([freed.get(row, view.ret[row]) for row in rows])
         others = np.searchsorted(sent, answered, "right") - np.searchsorted(gone, sent - bound) - 1
         free = (view.array("f")[rows] == F.TRY_ACQUIRE) & (answered < before) & (others < view.facts.permits)
         tries += np.array(rows)[free].tolist()
     in_line = (row for row in tries if view.reason[row] not in NOT_ASKED)
-    return [row for row in in_line if not clipped(spans, view.inv[row], view.ret[row])]
+    return [row for row in in_line if not clipped(spans, view.inv[row] - bound, view.ret[row])]
 
 
 def _hand_overs(view: View) -> list[HandOver]:

@@ -9,6 +9,7 @@ checkers/CONDITIONS.md, section 14.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
@@ -93,8 +94,9 @@ def _variants(name: str, look: Sequence[Contents], keys: Sequence[str]) -> str:
 
     by_variant = grouped({contents.member: held(contents) for contents in look}.items(), lambda item: item[1])
     variants = sorted(by_variant.items(), key=lambda item: len(item[1]))
-    lock = next((key for key in keys if key and key in name), "")
-    shown = name.replace(lock, "the lock") if lock else name
+    plain = unquote(name)
+    lock = max((key for key in keys if key and key in plain), key=len, default="")
+    shown = plain.replace(lock, "the lock" if len(keys) == 1 else f"lock {keys.index(lock) + 1}") if lock else name
     return f"{shown} ({'; '.join(f'{listing([who for who, _ in members])}: {what}' for what, members in variants)})"
 
 
@@ -162,13 +164,13 @@ def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Ho
 def _conclusion(view: View, wrong: Disagreement) -> str:
     more = (f"{len(wrong.what) - NAMED} more",) if len(wrong.what) > NAMED else ()
     what = {
-        "members-differ": "a member held entries that differ from another's",
+        "members-differ": "what a member held differs from what another held",
         "grant-not-kept": "a member lacked a grant in force",
         "released-grant-kept": "a member still held a grant whose release had been acknowledged",
         "write-not-kept": "a member lacked acknowledged writes to keys that are no locks",
         "removed-write-kept": "a member still held keys, none of a lock, whose removal had been acknowledged",
     }[wrong.kind]
-    return f"So, when it was asked at {view.clock(wrong.at)}, {what}: {listing([*wrong.what[:NAMED], *more])}."
+    return f"So, when it answered at {view.clock(wrong.at)}, {what}: {listing([*wrong.what[:NAMED], *more])}."
 
 
 MEMBERS_AGREE: Final = Property(

@@ -1,20 +1,19 @@
 """`recovery`: after the last heal a client gets the lock again within the bound that the lock declares.
 
-Within the bound the whole lock is granted again, all permits or a writer's, and each client that asks has an answer.
+Within the bound all permits are held at once again, or a writer beside readers is granted the lock again, and each
+client that asks has an answer.
 """
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
-
-import numpy as np
 
 from checkers.claims import ANY, NO_FAULT
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
-from checkers.history.interval_sets import Span, clipped, length, moment, united, without
+from checkers.history.interval_sets import Span, clipped, length, moment, shared_by, united, without
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, idle, unless, unserved
@@ -23,6 +22,8 @@ from checkers.row_format import INFINITY, NOT_ASKED, SHARED, Outcome, Reason
 
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
+UNSERVED: Final = (Reason.UNAVAILABLE, Reason.NOT_OWNER)
+"""Reasons with which an acquire fails that the service did not decide."""
 AGAIN: Final = 6
 """After a refusal a client wants the lock for this part of the bound longer. By then it asks again, or never does."""
 
@@ -32,7 +33,7 @@ class KeyRecovery(NamedTuple):
 
     row: int  # the request from which the bound counts
     since: int  # when the bound begins to count
-    # The time until a grant returned or, if none did, until the last deed of any worker. Left out are stalls of a
+    # The time until a grant returned or, if none did, until the end of the last operation. Left out are stalls of a
     # worker, silences of the trial and, if the bound was missed, the time in which nobody wanted the lock.
     late: int
     missed: int | None = None  # when the bound had passed, None if it was kept
@@ -50,7 +51,8 @@ def _examine(view: View) -> Examined:
         for case in cases
         if case.missed is not None
     ]
-    findings += [*_never_whole(view), *_never_answered(view)]
+    gone = {view.key[case.row] for case in cases if case.missed is not None}
+    findings += [*_recovered_in_part(view, gone), *_without_answers(view)]
     return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
 
 
@@ -60,17 +62,17 @@ def _exercise(view: View) -> Exercise:
     missing = unless(faults, "there was no fault to recover from") or fault_missed(view)
     missing = missing or unless(_healed(view), "the fault was never healed")
     missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
-    missing = missing or _not_whole(view)
+    missing = missing or _part_not_seen(view)
     return Exercise(missing, {ASKED: judged})
 
 
-def _not_whole(view: View) -> str | None:
-    """Why it is not known that the whole lock was granted again after the last heal, or None: see `_never_whole`."""
+def _part_not_seen(view: View) -> str | None:
+    """Why it is not known that all of the lock was granted again after the last heal, or None: `_recovered_in_part`."""
     healed, permits = _healed(view), view.facts.permits
     if permits > 1:
         inside = ([(hold.ret, hold.left) for hold in holds] for holds in view.holds.by_key.values())
-        whole = any(_crowded(spans, permits, healed) < INFINITY for spans in inside)
-        return unless(whole, f"never were {permits} inside at once after the last heal")
+        full = any(end > healed for spans in inside for _, end in shared_by(permits, spans))
+        return unless(full, f"never were {permits} inside at once after the last heal")
     readers = any(hold.shared for hold in view.holds)
     written = any(hold.ret > healed and not hold.shared for hold in view.holds)
     return unless(written or not readers, "no writer got the lock after the last heal")
@@ -94,7 +96,7 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
     begun, waiting = [view.inv[row] for row in requests], list(accumulate((ends[row] for row in requests), max))
     failed = (ends[row] for row in requests if view.outcome[row] == Outcome.FAIL)
     refused = max((end for end in failed if end < granted), default=0)
-    until = int(min(granted, view.last_deed))
+    until = int(min(granted, view.last_end))
     for row in requests:
         since = max(free, view.inv[row])
         counted = without([(since, until)], idle)
@@ -118,69 +120,87 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
     return None
 
 
-def _never_whole(view: View) -> Iterator[Finding]:
-    """Keys of which something never came back: of several permits not all were held at once again, or of readers and
-    writers no writer was granted the lock again, while somebody waited for the bound though there was room.
+def _recovered_in_part(view: View, known: Container[int]) -> Iterator[Finding]:
+    """Keys of which a part never came back: of several permits not all were held at once again, or no writer beside
+    readers was granted the lock again, while somebody waited for it for the bound though there was room.
 
     What was granted before the heal is held until its client is no longer inside. An acquire without an answer may hold
-    the lock from then on, if it was not given up before the heal.
+    the lock from then on, if it was not given up before the heal. known: keys that did not come back at all.
     """
     healed, bound, permits = _healed(view), view.facts.bounds.get(RECOVERY.id, 0), view.facts.permits
     for key, rows in view.attempts_by_key.items() if healed and bound else ():
         writers = [row for row in rows if not view.flags[row] & SHARED]
-        if permits == 1 and len(writers) in (0, len(rows)):
+        if key in known or (permits == 1 and len(writers) in (0, len(rows))):
             continue
+        holds = view.holds.by_key.get(key, [])
         unanswered = [row for row in rows if view.outcome[row] == Outcome.INFO]
         live = [(view.inv[row], INFINITY) for row in unanswered if (view.stopped[row] or INFINITY) > healed]
-        holds = view.holds.by_key.get(key, [])
         live += [(hold.ret, hold.left if hold.ret <= healed else max(hold.freed, hold.ret)) for hold in holds]
-        free = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
+        in_line = [row for row in writers if view.outcome[row] != Outcome.INFO and view.reason[row] not in NOT_ASKED]
+        waits = [(view.inv[row], view.ret[row]) for row in in_line]
         if permits == 1:
             whole = min((hold.ret for hold in holds if hold.ret > healed and not hold.shared), default=INFINITY)
-            taken = united(live)
+            # A reader may be in from when it asked on, even if it failed: it may have given the lock back.
+            readers = (row for row in rows if view.flags[row] & SHARED and view.outcome[row] != Outcome.INFO)
+            asking = ((view.inv[row], view.ret[row]) for row in readers)
+            wanted = without(united(waits), united((*live, *asking)))
+            what, who = "no writer was granted the lock", "one waited"
         else:
-            whole, taken = _crowded(live, permits, healed), []
-        in_line = (row for row in writers if view.outcome[row] != Outcome.INFO and view.reason[row] not in NOT_ASKED)
-        waits = united(clipped(((view.inv[row], view.ret[row]) for row in in_line), free, whole))
-        waiting = without(without(waits, taken), view.once(idle))
+            at_once = shared_by(permits, live)
+            whole = min((max(begin, healed) for begin, end in at_once if end > healed), default=INFINITY)
+            # Somebody wants the last permit if holders and waiters together are as many as there are permits.
+            wanted = shared_by(permits, (*live, *waits))
+            what, who = f"fewer than {permits} held the lock at once", "another waited"
+        since = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
+        waiting = without(clipped(wanted, since, whole), view.once(idle))
         if length(waiting) > bound:
             missed = moment(waiting, bound)
-            row = next(row for row in writers if view.inv[row] <= missed < view.ret[row] < INFINITY)
-            what = "no writer got it" if permits == 1 else f"fewer than {permits} held it at once"
-            why = f"though somebody waited beyond the bound, {bound / 1e9:g} s, while there was room"
-            yield Finding("not-recovered", missed, (row,), conclusion=f"So after the heal {what}, {why}.")
+            row = next(row for row in in_line if view.inv[row] <= missed < view.ret[row])
+            why = f"{who} for longer than the bound of {bound / 1e9:g} s while there was room for it"
+            text = f"{_heal(view)} at {view.clock(healed)}. So until {view.clock(missed)} {what}, though {why}."
+            yield Finding("not-recovered", missed, (row,), conclusion=text)
 
 
-def _crowded(live: Sequence[Span], many: int, since: int) -> int:
-    """ns; the first moment from `since` on that at least `many` spans share, `INFINITY` if there is none."""
-    begins, ends = np.array(live, np.int64).reshape(-1, 2).T
-    moments = np.concatenate((begins, ends))
-    ended = np.arange(len(moments)) >= len(begins)
-    order = np.lexsort((ended, moments))  # of spans that touch, the later one has begun before the earlier one ends
-    inside, moments = np.cumsum(np.where(ended, -1, 1)[order]), moments[order]
-    crowded = (inside >= many) & (np.append(moments[1:], INFINITY) >= since)
-    return max(int(moments[np.argmax(crowded)]), since) if crowded.any() else INFINITY
+def _without_answers(view: View) -> Iterator[Finding]:
+    """Workers whose acquires all failed, for the bound after the heal, while others were granted the lock: the service
+    was unavailable, called the session over, or gave no answer before the patience had passed.
 
-
-def _never_answered(view: View) -> Iterator[Finding]:
-    """Workers whose acquires all failed for the bound after the heal, while others were granted the lock: the service
-    was unavailable to them, or called their session over, or did not answer. A contender's refusal is an answer.
+    A contender's refusal is an answer. Time counts in which the worker asks, or asked `AGAIN` before.
     """
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
     after = (row for row in view.attempts() if view.stopped[row] > healed)
     for worker, rows in grouped(after, view.worker).items() if healed and bound else ():
-        since = 0
+        since, last, asked = 0, 0, list[Span]()  # ends of the first and last failure; when it asked from the first on
         for row in rows:
-            failed = view.outcome[row] == Outcome.INFO or view.reason[row] in (Reason.UNAVAILABLE, Reason.NOT_OWNER)
-            since = (since or view.stopped[row]) if failed else 0
-            lasted = without([(since, view.stopped[row])], view.once(unserved)) if failed else []
-            if length(lasted) > bound:
-                missed = moment(lasted, bound)
+            lasted = view.stopped[row] - view.inv[row]
+            unanswered = view.outcome[row] == Outcome.INFO
+            if unanswered and lasted >= (view.ttl[row] or view.facts.patience):
+                continue  # it waited for as long as it was told: perhaps for another holder
+            if not unanswered and view.reason[row] not in UNSERVED:
+                since, asked = 0, []
+                continue
+            if since:
+                asked += (
+                    (last, min(last + bound // AGAIN, view.inv[row])),
+                    (max(view.inv[row], since), view.stopped[row]),
+                )
+            since, last = since or view.stopped[row], view.stopped[row]
+            counted = without(united(asked), view.once(unserved))
+            if length(counted) > bound:
+                missed = moment(counted, bound)
                 served = next((hold.row for hold in view.holds if since <= hold.ret <= missed), None)
                 if served is not None:
-                    why = f"had no answer for longer than the bound, {bound / 1e9:g} s, while another got the lock."
-                    yield Finding("not-recovered", missed, (served, row), (served,), f"So worker {worker} {why}")
+                    asked_in_vain = f"worker {worker} asked in vain for longer than the bound of {bound / 1e9:g} s"
+                    why = f"So {asked_in_vain}, while another got the lock; its last call {ending(row, view)}."
+                    text = f"{_heal(view)} at {view.clock(healed)}. {why}"
+                    yield Finding("not-recovered", missed, (served, row), (served,), text)
                 break
+
+
+def _heal(view: View) -> str:
+    """That the fault was healed that was healed last."""
+    healed = _healed(view)
+    return next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
 
 
 def _healed(view: View) -> int:
@@ -193,7 +213,7 @@ def _why(view: View, case: KeyRecovery, until: int) -> str:
     """Two sentences: who asked meanwhile and got what; and how long the bound is, when and why it begins."""
     clock, key, inv = view.clock, view.key[case.row], view.inv[case.row]
     healed, bound, since = _healed(view), view.facts.bounds[RECOVERY.id], case.since
-    heal = next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
+    heal = _heal(view)
     if since == healed:
         why = heal
     elif since == inv:

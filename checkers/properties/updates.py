@@ -112,7 +112,7 @@ def _path(view: View, by_value: Mapping[int, int], final: int) -> tuple[list[int
         element = view.base[row]
     if len(path) != view.base[final]:
         right = f"{len(path)} element{'s' * (len(path) != 1)}"
-        why = f"So the final list is not what its last writer wrote, which has {right}."
+        why = f"So the final list is not what its writers made of it, which has {right}."
         return path, Finding("corrupt-list", view.inv[final], (*path[:1], final), conclusion=why)
     return path, None
 

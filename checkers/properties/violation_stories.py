@@ -31,9 +31,11 @@ NOT_RECOVERED: Final = "not-recovered"
 WITHOUT_FAULTS: Final = frozenset({HERD, "deadlock", "kept-by-another-name"})
 """Kinds of findings that no fault causes: they follow from how clients ask, or from what the service wakes."""
 WITH_ENDS: Final = frozenset({"kept-by-another-name", "freed-by-inner-release"})
-"""Kinds of findings that rest on more than grants, and whose story says all the same how each earlier holder left."""
+"""Kinds of findings that rest on more than grants, and whose story still says how each earlier holder left."""
 FAULTS_TOLD: Final = 3
 """How many faults one story tells of: the latest. Faults of one name that were active at the same time count once."""
+FREEING: Final = 2
+"""How many releases one story tells of that may have freed the lock of a holder: the latest."""
 HARNESS: Final = "the harness"
 """The subject of sentences about the final reads of the store."""
 _HITS: Final = {
@@ -41,7 +43,7 @@ _HITS: Final = {
     "stall": "was stalled",
     "kill": "was killed",
     "call": "was kept in one call",
-    "skew": "had a wrong clock",
+    "skew": "had its clock moved",
 }
 """Kind of a fault on a worker → what happened to the worker."""
 
@@ -88,7 +90,7 @@ class Narrator:
         ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
         facts, violations = self._view.facts, []
         bounds = {name: f"{bound / 1e9:g} s" for name, bound in facts.bounds.items()}
-        numbers = {**bounds, "ttl": f"{facts.ttl / 1e9:g} s", "permits": str(facts.permits)}
+        numbers = {**bounds, "permits": str(facts.permits)}
         for number, finding in enumerate(ordered):
             holders = finding.holders or self.holders(finding.rows)
             numbers["at"] = self.clock(finding.at)
@@ -105,9 +107,12 @@ class Narrator:
         """A sentence for each event of the story, in order of time. holders: rows of grants."""
         view, kind = self._view, broken.kind
         holds = [view.holds.by_row[row] for row in holders]
+        if kind == NOT_RECOVERED:  # its conclusion speaks of who was granted the lock too late
+            holds = [hold for hold in holds if hold.ret <= broken.at]
         rows = tuple(dict.fromkeys(broken.rows))
         locks = self._locks((*holders, *rows))
         told = [row for row in rows if row not in holders and not self._concluded(kind, row)]
+        told += self._released_meanwhile(holds, kind)
         sentences = [self._did(row, locks) for row in told]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         for hold in holds:
@@ -119,6 +124,16 @@ class Narrator:
         if kind not in WITHOUT_FAULTS:
             sentences += self._struck(holds, broken.at)
         return sorted(sentences, key=lambda sentence: sentence.at)
+
+    def _released_meanwhile(self, holds: Sequence[Hold], kind: str) -> list[int]:
+        """Rows of the latest releases, by others or for a second time, that may have freed what several then held."""
+        if kind not in ("granted-while-held", "overlap") or len(holds) < 2:
+            return []
+        view, first, last = self._view, min(holds, key=lambda hold: hold.ret), max(holds, key=lambda hold: hold.ret)
+        own = {hold.owner for hold in holds}
+        rows = view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO))
+        there = (row for row in rows if view.key[row] == first.key and first.start <= view.inv[row] <= last.latest)
+        return [row for row in there if view.owner[row] not in own or view.flags[row] & LATE][-FREEING:]
 
     def worker(self, process: int) -> str:
         """The worker that has this process number, or the harness."""
@@ -132,7 +147,7 @@ class Narrator:
         """Key → how the story calls its lock: "the lock" if there is only one, else "lock A", "lock B", ..."""
         in_order = sorted(rows, key=self._view.ended.__getitem__)
         keys = list(dict.fromkeys(self._view.key[row] for row in in_order))
-        letters = [f"lock {chr(ord('A') + number)}" for number in range(len(keys))]
+        letters = [f"lock {chr(ord('A') + number) if number < 26 else number + 1}" for number in range(len(keys))]
         return dict(zip(keys, letters if len(keys) > 1 else ["the lock"], strict=True)) if keys else {}
 
     def _held(
@@ -159,7 +174,8 @@ class Narrator:
                 ended = f"lease {'ran out' if met else 'could end'} at {self.clock(expiry)}"
                 sentences.append(Sentence(expiry, worker, ended, owns=True))
             elif expiry > broken.at and not last and broken.kind not in WITHOUT_FAULTS:
-                renewed = f", as renewed at {self.clock(hold.renewed)}" if hold.renewed else ""
+                by_renewal = hold.renewed and not hold.session
+                renewed = f", as renewed at {self.clock(hold.renewed)}" if by_renewal else ""
                 more = (f"its lease should have lasted until {self.clock(expiry)}{renewed}",)
         if hold.freed < hold.renewed <= broken.at:
             renewed = f"renewal, sent at {self.clock(hold.renewed)}, was acknowledged"
@@ -243,6 +259,7 @@ class Narrator:
             token = NONE
             what = "renewal" if kind == F.RENEW else F(kind).name.lower().replace("_", "-")
             what = ("nested " if flags & NESTED else "shared " if flags & SHARED else "") + what
+            what = f"{'second ' if flags & LATE else ''}{what}"
             what += f" of {locks[view.key[row]]}" if len(locks) > 1 else ""
         when = {
             Outcome.OK: f"{done}at {self.clock(ret)}",

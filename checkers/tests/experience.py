@@ -221,7 +221,8 @@ def hand_over(rng: Random) -> str:
     def wrong(inv: int, ret: int, reason: Reason) -> bool:
         """Whether a failed call should have been granted."""
         others = sum(sent <= ret and gone >= inv - bound for sent, gone in there) - 1
-        return reason == Reason.HELD and ret < begun and others < permits and not any(map(idle, range(inv, ret)))
+        judged = reason == Reason.HELD and ret < begun and not any(map(idle, range(inv - bound, ret)))
+        return judged and others < permits
 
     late = []
     for freed in (moment for ret, _, gone in holds for moment in (gone, ret)[:permits]):
@@ -324,7 +325,7 @@ def calls(rng: Random) -> str:
         reason = rng.choice((Reason.HELD, Reason.TIMEOUT)) if outcome == FAIL else Reason.NONE
         book.add(f, inv, ret, outcome, reason=reason, owner=owner, process=rng.randint(0, 7))
     rows = sorted(book.rows, key=lambda row: row[0])
-    finish = max(max(row[:2]) for row in rows)
+    finish = max((max(row[:2]) for row in rows if row[12] != F.STALL), default=0)
     stalls = [(row[9] % workers, *row[:2]) for row in rows if row[12] == F.STALL]
     lapses = stalls + [
         (fault.process % workers, fault.begun, fault.healed) for fault in book.faults if fault.kind != "kill"
@@ -334,7 +335,8 @@ def calls(rng: Random) -> str:
     for place, (inv, ret, *row) in enumerate(rows):
         process, f, reason = row[7], row[10], row[12]
         worker = process % workers
-        later = any((other[9] - process) % (2 * workers) == 0 for other in rows[place + 1 :])
+        own = (other for other in rows[place + 1 :] if (other[9] - process) % (2 * workers) == 0)
+        later = any(other[12] != F.STALL for other in own)
         killed = any(who == worker and at >= inv for who, at in kills)
         hangs = f in (F.ACQUIRE, F.RELEASE) and not later and not killed
         told, span = patience if f == F.ACQUIRE else 0, range(inv, ret or (finish if hangs else inv))

@@ -181,6 +181,7 @@ def recovery(rng: Random) -> str:
     """One key after one heal, with holders from before it, readers, several permits, and requests of every outcome."""
     healed, bound = rng.randint(4, 12), rng.randint(2, 10)
     book = Book(keys=("a",), bounds={"recovery": bound}, fault_names=("cut",), permits=rng.choice((1, 1, 2)))
+    book.facts = replace(book.facts, patience=rng.randint(1, 12))
     book.fault("cut", 2, healed)
     requests = []
     for owner in range(1, rng.randint(2, 7)):
@@ -211,8 +212,8 @@ def recovery(rng: Random) -> str:
     if rng.random() < 0.5:
         book.final(finish + 20, finish + 21, -1)  # no worker knows of this read
     missed, judged = _truth(sorted(requests), healed, bound, finish, stalled)
-    missed += _never_whole(requests, book.facts.permits, healed, bound, stalled)
-    missed += _never_answered(sorted(requests, key=lambda r: r.inv), healed, bound, stalled)
+    missed = missed or _in_part(requests, book.facts.permits, healed, bound, stalled)
+    missed += _without_answers(sorted(requests, key=lambda r: r.inv), healed, bound, stalled, book.facts.patience)
     result = result_on(book, "recovery")
     if sorted(violation.at for violation in result.violations) != sorted(missed) or result.counters[ASKED] != judged:
         drawn = (healed, bound, requests, stalled)
@@ -248,7 +249,7 @@ def _truth(requests: list[Request], healed: int, bound: int, finish: int, stalle
     return [], 0
 
 
-def _never_whole(requests: list[Request], permits: int, healed: int, bound: int, stalled: set[int]) -> list[int]:
+def _in_part(requests: list[Request], permits: int, healed: int, bound: int, stalled: set[int]) -> list[int]:
     """When a writer, or the last of the permits, had been wanted in vain for the bound though there was room."""
     writers = [r for r in requests if not r.reader]
     if permits == 1 and len(writers) in (0, len(requests)):
@@ -257,22 +258,38 @@ def _never_whole(requests: list[Request], permits: int, healed: int, bound: int,
     live = [(r.inv, FOREVER) for r in requests if r.outcome == INFO and r.ret > healed]
     live += [(int(r.ret), r.left if r.ret <= healed else r.over) for r in granted]
     free = max([healed, *(r.left for r in granted if r.ret <= healed)])
+    waits = [(r.inv, int(r.ret)) for r in writers if r.outcome != INFO and not r.failed]
+    reading = [(r.inv, int(r.ret)) for r in requests if r.reader and r.outcome != INFO]
+
+    def at(tick: int, *spans: tuple[int, int]) -> int:
+        return sum(begin <= tick < end for begin, end in spans)
+
+    def wanted(tick: int) -> bool:
+        if permits > 1:
+            return at(tick, *live, *waits) >= permits
+        return at(tick, *waits) > 0 and not at(tick, *live, *reading)
+
     whole = [int(r.ret) for r in granted if r.ret > healed and not r.reader]
     if permits > 1:
-        whole = [t for t in range(healed, 99) if sum(begin <= t <= end for begin, end in live) >= permits]
-    waits = [r for r in writers if r.outcome != INFO and not r.failed]
-    ticks = [t for t in range(free, min([99, *whole])) if t not in stalled and any(r.inv <= t < r.ret for r in waits)]
-    return [t for t in ticks if permits > 1 or not any(begin <= t < end for begin, end in live)][bound : bound + 1]
+        whole = [t for t in range(healed, 99) if at(t, *live) >= permits]
+    return [t for t in range(free, min([99, *whole])) if t not in stalled and wanted(t)][bound : bound + 1]
 
 
-def _never_answered(requests: list[Request], healed: int, bound: int, stalled: set[int]) -> list[int]:
-    """When a worker had found no service for the bound, with another being served meanwhile."""
+def _without_answers(requests: list[Request], healed: int, bound: int, stalled: set[int], patience: int) -> list[int]:
+    """When a worker had asked for the bound and found no service, with another being served meanwhile."""
     missed = []
     for worker in range(4):
-        since = 0.0
+        since, last, asked = 0, 0, set[int]()
         for r in (r for r in requests if r.worker == worker and healed < r.ret < math.inf):
-            since = (since or r.ret) if r.failed else 0.0
-            ticks = [t for t in range(int(since or r.ret), int(r.ret)) if t not in stalled]
+            if r.outcome == INFO and r.ret - r.inv >= patience:
+                continue
+            if not r.failed:
+                since, asked = 0, set()
+                continue
+            if since:
+                asked |= {*range(last, min(last + bound // 6, r.inv)), *range(max(r.inv, since), int(r.ret))}
+            since, last = since or int(r.ret), int(r.ret)
+            ticks = sorted(asked - stalled)
             if len(ticks) > bound:
                 served = any(other.left and since <= other.ret <= ticks[bound] for other in requests)
                 missed += ticks[bound : bound + 1] if served else []

@@ -199,14 +199,17 @@ def hung(last: int) -> Book:
     return book.add(F.ACQUIRE, last - 1, last, FAIL, process=3, key=1).final(99, 100, -1)
 
 
-# A reader holds from 25 to 40. Worker 3 asks at 20 to write, and is granted the lock.
+# A reader asks at 15 and holds from 25 to 40. Worker 3 asks at 20 to write, and is granted the lock.
 READ = HEALED.then().acquire(15, 25, 2, flags=SHARED).release(39, 40, 2, flags=SHARED)
-WRITTEN_LATE, WRITTEN = (READ.then().acquire(20, granted, 3) for granted in (66, 65))
+WRITTEN_LATE, WRITTEN = (READ.then().acquire(20, granted, 3) for granted in (71, 70))
 # Worker 2 holds one of two permits, and nobody gets the other.
 PERMITS = refused(21, 95, HEALED.then(permits=2).acquire(15, 21, 2).release(90, 91, 2))
 # Worker 1's acquires fail from 21 to 52. Worker 2 is granted the lock.
-UNSERVED = HEALED.then().acquire(24, 25, 2).release(26, 27, 2).add(F.ACQUIRE, 19, 0, INFO, process=1, given_up=21)
-UNSERVED.add(F.ACQUIRE, 51, 52, FAIL, process=5, reason=Reason.UNAVAILABLE)
+SERVED = HEALED.then(patience=3).acquire(24, 25, 2).release(26, 27, 2)
+SERVED.add(F.ACQUIRE, 19, 0, INFO, process=1, given_up=21)
+UNSERVED = SERVED.then().add(F.ACQUIRE, 22, 38, FAIL, process=5, reason=Reason.UNAVAILABLE)
+UNSERVED.add(F.ACQUIRE, 42, 52, FAIL, process=5, reason=Reason.UNAVAILABLE)
+SELDOM_ASKING = SERVED.then().add(F.ACQUIRE, 51, 52, FAIL, process=5, reason=Reason.UNAVAILABLE)
 NEVER_HEALED = {"unexercised": "the fault was never healed"}
 
 test_recovery = known(
@@ -227,11 +230,13 @@ test_recovery = known(
     ("nobody waits after its death", hung(58), {"unexercised": NOBODY}),
     ("who hangs waits for as long as others live", hung(62), {"moments": [60]}),
     ("time in which the machine stalled does not count", STALLED, VALID),
-    ("one of two permits never comes back", PERMITS, {"kinds": ["not-recovered"], "moments": [50]}),
+    ("one of two permits never comes back", PERMITS, {"kinds": ["not-recovered"], "moments": [51]}),
     ("it does", PERMITS.then().acquire(22, 45, 4), VALID),
-    ("readers alone get in", WRITTEN_LATE, {"kinds": ["not-recovered"], "moments": [65]}),
+    ("readers alone get in", WRITTEN_LATE, {"kinds": ["not-recovered"], "moments": [70]}),
     ("and a writer", WRITTEN, VALID),
     ("one worker has no answer", UNSERVED, {"kinds": ["not-recovered"], "moments": [51]}),
+    ("it asks seldom", SELDOM_ASKING, VALID),
+    ("it waited for as long as it was told", UNSERVED.then(patience=2), VALID),
     ("it has one", UNSERVED.then().add(F.ACQUIRE, 40, 41, FAIL, process=1, reason=Reason.HELD), VALID),
     ("nor time in which the trial had no answer", STALLED_LESS.then(silences=((39, 40),)), VALID),
 )
@@ -255,7 +260,7 @@ BOTH_REFUSED = HEALED.then().add(F.ACQUIRE, 15, 25, FAIL, process=2, reason=Reas
 BOTH_REFUSED.add(F.ACQUIRE, 30, 48, FAIL, process=3, reason=Reason.HELD).add(F.ACQUIRE, 49, 0, INFO, process=6)
 ALL = (
     "until 49.000 s workers 2 and 3 asked 3 times; the last call that returned, worker 3's, failed (held) at 47.000 s. "
-    "So nobody got the lock within 30 s from 19.000 s on, when pause-server was healed. It costs no data, only waiting."
+    "So nobody got the lock within 30 s from 19.000 s on, when pause-server was healed. It costs no data, only time."
 )
 ASKED_LATER = "30 s from 49.000 s on, when somebody asked for it, after pause-server was healed at 19.000 s"
 WITH_TEXT = HEALED.then().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)

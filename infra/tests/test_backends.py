@@ -313,9 +313,10 @@ def test_each_worker_of_a_pair_is_frozen_at_every_message_while_the_other_is_fro
 @pytest.mark.parametrize(("had", "rounds"), [(12, 0), (11, ROUNDS)])
 def test_rounds_of_before_count_for_a_message_that_never_came(workers: Workers, had: int, rounds: int) -> None:
     target, begun = workers.walked(), workers.time
+    pair = Pair(target, LANE, WALKS[0], PAIRS[0])  # 100 have begun
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Workers, "messages", lambda *_: [had] * 3 + [0] * MOST)
-        run_scripts(target, [Pair(target, LANE, WALKS[0], PAIRS[0]).catch(5, "answer", "freeze")], 60.0)
+        patch.setattr(Workers, "messages", lambda *_: [100 + had] * 3 + [0] * MOST)
+        run_scripts(target, [pair.catch(5, "answer", "freeze")], 60.0)
     assert (workers.time - begun) // ROUND == rounds
 
 

@@ -43,7 +43,8 @@ _TIMELINE: Final = (
 )
 """Parts of the shared script. Each uses only the parts before it."""
 RUN_SCRIPT: Final = ("tables.js", "run-matrix.js", "run-filters.js", "run-panel.js", "run.js")
-"""Parts of the script of a run's page. What is in one of them is known in all."""
+"""Parts of the script of a run's page, in this order in one function: each knows what is in the others, but while the
+page loads it uses only the parts before it."""
 _ASSET: Final = "timeline.js"
 
 _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
@@ -74,7 +75,7 @@ def render(
     sources, shared = [_digest(scripts)], Markup()
     if inline:
         sources.append(_digest(timeline_script()))
-        shared = Markup("<script>{}</script>").format(Markup(timeline_script()))
+        shared = Markup("<script>{}</script>").format(timeline_script())
     elif assets:
         sources.append(f"'nonce-{unknown}'")
         shared = Markup('<script src="{}/{}" nonce="{}"></script>').format(assets, _ASSET, unknown)
@@ -144,7 +145,7 @@ def write_assets(folder: Path) -> None:
 
 
 @cache
-def timeline_script() -> str:
+def timeline_script() -> Markup:
     return _enclosed(*_TIMELINE, before=f"const PATHS = {json.dumps(SHAPES)};\n")
 
 

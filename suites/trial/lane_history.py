@@ -13,6 +13,7 @@ import numpy.typing as npt
 from checkers import row_format
 from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
 from checkers.properties.all_properties import OF_THE_SERVICE
+from checkers.properties.recovery import UNSERVED
 from checkers.row_format import ACQUIRES, F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
@@ -53,6 +54,17 @@ class RunningLane:
         wanted = len(set(self.lane.workload.order)) or self.lane.workers
         granted = _granted(self.rows(), when)
         return len(np.unique(granted["key"])) >= (len(self.keys) if len(self.keys) <= self.lane.workers else wanted)
+
+    def answered_since(self, when: int) -> bool:
+        """Whether each worker had an answer to its latest acquire that ended after `when` (ns), if there is one.
+
+        Acquires with little patience do not count if they got no answer: they may have had no time for it.
+        """
+        rows = self.rows()
+        rows = rows[np.isin(rows["f"], ACQUIRES) & (rows["ret"] > when) & (rows["flags"] & row_format.NESTED == 0)]
+        rows = rows[(rows["outcome"] != Outcome.INFO) | (rows["ttl"] == 0)]
+        latest = {row["process"] % self.lane.workers: row for row in rows[np.argsort(rows["ret"])]}
+        return all(row["outcome"] != Outcome.INFO and row["reason"] not in UNSERVED for row in latest.values())
 
     def held_since(self, when: int) -> bool:
         """Whether every worker was granted its first lock after `when` (ns), and released it again."""

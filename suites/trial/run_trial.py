@@ -21,6 +21,7 @@ from checkers.claims import NO_FAULT
 from checkers.history.history import History, malformed
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
+from checkers.properties.recovery import RECOVERY
 from checkers.properties.violation_stories import listing
 from checkers.row_format import Run, State
 from infra.backends.answers import NO_ANSWER
@@ -98,8 +99,8 @@ class RunningTrial:
     runner   applies and heals the faults of the plan.
     watch    records when links or servers stand still while no fault is on.
     missing  what had not been exercised after each cycle.
-    versions     node → version, as asked after the last heal.
-    unexercised  lanes that lacked something at the last look since then, or were not looked at yet.
+    versions     node → version, as asked at the start, and after a fault that changes versions.
+    unexercised  lanes that lacked something when they were looked at since the last heal, or were not looked at since.
     stuck    the workers that had to be killed at the end.
     looks    what members held, by lane, each time that they were asked.
     writes   the client that writes beside the locks, if a fault needs one.
@@ -145,6 +146,7 @@ class RunningTrial:
         """Wait for the workers, give the signal, and wait until the first fault may strike."""
         self.tell(waits("the workers to connect", timeouts.START_WITHIN))
         self.server.await_state(self.handles, State.READY, timeouts.START_WITHIN)
+        self.versions = self.environment.cluster(self.trial.backend).versions()
         for handle in self.handles:
             handle.ask(Run.GO)
         self.watch.begin()
@@ -269,12 +271,14 @@ class RunningTrial:
         missing = self._missing(self.unexercised)
         until = time.monotonic() + patience
         while _without_strike(missing) and (left := until - time.monotonic()) > 0:
-            self.tell(waits(f"what would exercise {_places(missing)}", left))
+            self.tell(waits(f"what would exercise {_places(_without_strike(missing))}", left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
             missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing])
-        lacking = [lane for lane in self.lanes if lane.lane.name in missing and not self._broken(lane)]
-        lacks = {lane.lane.name: missing[lane.lane.name] for lane in lacking}
-        return {lane: {name: lack.reason for name, lack in of_lane.items()} for lane, of_lane in lacks.items()}
+        return {
+            lane.lane.name: {name: lack.reason for name, lack in missing[lane.lane.name].items()}
+            for lane in self.lanes
+            if lane.lane.name in missing and not self._broken(lane)
+        }
 
     def _broken(self, lane: RunningLane) -> bool:
         planted = lane.lane.name in self.trial.planted  # wait for the property that must find its bug
@@ -317,17 +321,19 @@ class RunningTrial:
             self.server.await_condition(lambda: False, CALM)
         healed = time.monotonic_ns()
         self.actors.fill_up()
-        self.versions = self.environment.cluster(self.trial.backend).versions()  # asked once: slow under load
         self.unexercised = list(self.lanes)
         self._await_recovery(healed)
+        if self.plan.lasting:
+            self.versions = self.environment.cluster(self.trial.backend).versions()
 
     def _await_recovery(self, healed: int) -> None:
-        """While lanes are waited for, look at what the others have exercised, one at a time: it stays exercised.
+        """Wait until all lanes are granted again and all their workers answered, or until their bounds have passed.
 
-        healed: ns, when the last fault was undone.
+        Meanwhile, look at what the lanes have exercised that are back. It stays exercised. healed: ns, when the last
+        fault was undone.
         """
         patience = {lane: timeouts.granted_again_within(lane) for lane in self.trial.lanes}
-        pending, unseen = list(self.lanes), list(self.lanes)
+        pending, unseen = list(self.lanes), [] if self.plan.lasting else list(self.lanes)
         announced: list[Lane] = []
         announced_at = healed
 
@@ -335,17 +341,18 @@ class RunningTrial:
             unasked = "recovery" in lane.lane.workload.unasked
             returns = lane.lane.workload.returns and bool(self.plan.steps)
             back = lane.granted_since(healed) and (not returns or lane.held_since(healed))
+            back = back and lane.answered_since(healed) and self._all_is_back(lane)
             return unasked or back or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
 
         def all_judged() -> bool:
             nonlocal announced, announced_at
             pending[:] = [lane for lane in pending if not judged(lane)]  # a lane that is judged stays so
             late = [lane.lane for lane in pending]
-            back = next((lane for lane in unseen if lane.lane not in late), None) if late else None
-            if back is not None:
-                unseen.remove(back)
-                if not self._missing([back]):
-                    self.unexercised.remove(back)
+            seen = next((lane for lane in unseen if lane.lane not in late), None) if late else None
+            if seen is not None:
+                unseen.remove(seen)
+                if not self._missing([seen]):
+                    self.unexercised.remove(seen)
             if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
                 announced, announced_at = late, time.monotonic_ns()
                 left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
@@ -354,10 +361,19 @@ class RunningTrial:
 
         self.server.await_condition(all_judged, max(patience.values()))
 
+    def _all_is_back(self, lane: RunningLane) -> bool:
+        """Whether a lock that several may hold was granted again to all permits, or to a writer beside readers."""
+        if lane.lane.lock.permits == 1 and not lane.lane.workload.readers:
+            return True
+        history = so_far(self.trial, lane, self.versions, self.runner.records)
+        lack = not_exercised(history, {RECOVERY.id} & {*history.facts.properties}).get(RECOVERY.id)
+        return lack is None or lack.by_strike
 
-def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> bool:
-    """Whether anything of what is missing may come while no fault is on."""
-    return any(not lack.by_strike for lacks in missing.values() for lack in lacks.values())
+
+def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> dict[str, list[str]]:
+    """Lane → the properties of which what is missing may come while no fault is on."""
+    names = {lane: [name for name, lack in lacks.items() if not lack.by_strike] for lane, lacks in missing.items()}
+    return {lane: of_lane for lane, of_lane in names.items() if of_lane}
 
 
 def _places(missing: Mapping[str, Iterable[str]]) -> str:

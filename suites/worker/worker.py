@@ -81,15 +81,15 @@ takes: the grant may come when the client has given up."""
 SOON: Final = 1.0
 """The remaining impatient rounds wait at most so many steps of work for each other worker: about a queue's time."""
 GONE_SHARE: Final = 0.5
-"""Share of the acquires with little patience after which a worker that got nothing stays away for as long as a long
-rest lasts (`AWAY`): what it left behind, and its next request might remove, then stands in the way of others."""
+"""How often a worker stays away for as long as a long rest lasts (`AWAY`) when an acquire with little patience got
+nothing. Its next request might remove what it left behind; meanwhile that stands in the way of others."""
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write (`Workload.late`); one of each worker's first does."""
 LATE_BY: Final = 1.5
 """Steps of work between the release and that late write, so that another worker has been granted the lock meanwhile."""
 AGAIN_SHARE: Final[Mapping[Reason | None, float]] = {Reason.NONE: 0.25, None: 0.5}
-"""Answer of a release (`completed`) → the share of the grants that are then released once more, after a rest: those
-whose release was acknowledged, as careless code does, and those whose release got no answer, as careful code does."""
+"""Answer of a release (`completed`) → how often the grant is then released once more, after a rest. Acknowledged: some
+code releases twice. No answer (None): some code tries again."""
 
 
 class Worker:
@@ -148,7 +148,7 @@ class Worker:
         due = time.monotonic()
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
         while page[row_format.RUN] != Run.FINISH:
-            if crowds and not self._cancelled:  # a worker that gave up goes on at once
+            if crowds and not self._cancelled:  # a worker that gave up asks again, or stays away
                 crowds -= 1
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
             if self.spec.rate:
@@ -199,7 +199,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - libraries have errors of their own
             self.recorder.info(row, in_doubt(error))
             self.process.crashed()
-            if not self._cancelled:  # a worker that gave up goes on at once, perhaps before the answer
+            if not self._cancelled:  # a worker that gave up asks again, perhaps before the answer, or stays away
                 self._unanswered()
             return None
         finally:
@@ -223,8 +223,8 @@ class Worker:
         return completed(self.recorder, row, self.process, lambda: self.client.release(holding.grant))
 
     def release_again(self, holding: Holding) -> None:
-        """Release what was released before, and may be another's by now. Any error of the client is an answer to that,
-        also one that is a mistake in code elsewhere: it may remember no longer what it was to release.
+        """Release a grant once more after its release, when another client may hold the lock. Any exception of the
+        client counts as an answer: the client may have forgotten the grant.
         """
 
         def request() -> None:

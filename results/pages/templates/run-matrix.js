@@ -1,7 +1,7 @@
 // What stands in the matrix, once: its columns, squares and heads; and how a square is drawn, and what its tip says.
 
 const matrix = document.getElementById("matrix");
-if (!matrix) return;
+if (!matrix) return; // a run without a matrix has nothing to do for the parts below
 
 const FAILING = 4, UPHELD = 7; // words that weigh less than the first fail
 const WIDTH = 7; // numbers of one judgement

@@ -38,7 +38,7 @@ class LockFile(Endless):
     def __init__(self, ttl: float) -> None:
         super().__init__(ttl)
         self._held: set[int] = set()
-        """Owners that hold: a file does not say whose it is."""
+        """Owners of the grants that are held. A file does not say whose it is."""
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:  # noqa: ARG003 - it asks no server
