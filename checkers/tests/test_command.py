@@ -291,7 +291,6 @@ def test_file_names_that_are_no_text_are_accepted(tmp_path: Path) -> None:
 
 
 def test_a_judgement_under_a_model_imports_no_unneeded_modules(tmp_path: Path) -> None:
-    """Most of the time for a small history is spent on starting."""
     (tmp_path / "history.edn").write_text(FRESH)
     program = (
         "import sys; from checkers.__main__ import main; "

@@ -155,7 +155,6 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_the_work_for_many_movable_grants_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget counts the cost of each set of movable grants, so that hundreds of grants cannot take hours."""
     monkeypatch.setattr(schedule, "BUDGET", 10_000)
     found = result_on(crowded(1_000, 3), SERVER)
     assert found.valid is None

@@ -160,7 +160,6 @@ def own(tmp_path: Path) -> Callable[[str], str]:
 
 
 def test_a_model_of_the_user_judges_with_proofs(own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is found by its file or by its module."""
     name = f"{own(OWN)}:Cell"
     assert proven(good().history(), name, Settings()).valid
     judged = proven(bad().history(), name, Settings())

@@ -90,7 +90,6 @@ def test_interchangeable_operations_are_tried_once() -> None:
 
 
 def test_more_operations_than_a_word_has_bits_may_be_in_flight() -> None:
-    """More operations are in flight than a word has bits."""
     book = overlapping(150)
     for n in range(100):
         book.write(2, 0, 200 + n, 200 + n, INFO)
@@ -115,7 +114,6 @@ def forms(operations: Operations, steps: int) -> Iterator[tuple[str, bool, Searc
 
 
 def test_a_table_merges_operations_with_the_same_effect() -> None:
-    """An answered and an unanswered write of one value change every state in the same way."""
     book = Book().write(1, 2, 1, 7).write(1, 0, 2, 7, INFO).read(3, 4, 3, 7)
     planned = plan(of(book), Cell(), FAR)
     assert len(planned.examples) == 3

@@ -270,7 +270,6 @@ def test_every_message_of_every_verb_is_hit_once(workers: Workers, name: str) ->
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_all_others_hold_before_one_thaws(workers: Workers, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """A semaphore here has one worker more than permits."""
     monkeypatch.setattr(Workers, "pairs", lambda *_: [range(size * n, size * (n + 1)) for n in range(len(WALKS))])
     FAULTS["at-every-request-freeze"].make("redis", {}).apply(workers.walked())
     assert workers.noted[RENEW] == (1, [1])

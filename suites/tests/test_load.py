@@ -22,7 +22,7 @@ from checkers.row_format import F
 from checkers.tests.build import cases
 from suites import rounds
 from suites.lanes.lane import WORKLOADS, Lane, Load, key_names, lanes_of
-from suites.lock import now
+from suites.lock import LockClient, now
 from suites.locks import registry
 from suites.selection.shards import expected
 from suites.tests.bench import MODULE, await_, specs, started
@@ -64,7 +64,7 @@ def test_a_lane_fits_workers_keys_and_ttl_to_a_load(name: str, load: Load, worke
 def test_a_lock_of_the_users_may_round_its_ttl_up_to_whole_seconds(
     least: float, workload: str, load: Load, asked: float, later: float
 ) -> None:
-    mine = type("Mine", (registry.load("redis"),), {"min_ttl": least})
+    mine: type[LockClient] = type("Mine", (registry.load("redis"),), {"min_ttl": least})
     made = Lane("mine.py:Mine", mine, WORKLOADS[workload], "unfenced", load)
     assert made.ttl == pytest.approx(asked)
     assert made.bounds["recovery"] - mine.bounds["recovery"] == pytest.approx(later)

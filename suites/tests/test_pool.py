@@ -353,7 +353,7 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str
 )
 def test_a_semaphore_is_back_when_all_of_its_permits_are_held(back: bool, later: list[tuple[int, int]]) -> None:
     (lane, *_) = lanes_of("redis-semaphore", registry.load("redis-semaphore"))
-    running: Any = Mock(trial=None, versions={}, runner=Mock(records=()))
+    running: Any = Mock()
     book = Book(permits=2, bounds={"recovery": 50}, fault_names=("f",), properties=("recovery",)).fault("f", 10, 20)
     for owner, (begin, end) in enumerate([(1, 12), *later]):
         book.acquire(begin, begin + 1, owner + 1).release(end, end + 1, owner + 1)

@@ -179,7 +179,6 @@ class TestWriting:
 
 
 def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This includes a keep-alive that is under way when the client is closed, and is answered only then."""
     monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", bench.SOON)
     at_work = a_worker(spec, FakeSession, monkeypatch)
     page, closes, watched = at_work.recorder.page, threading.Event(), list[bool]()
@@ -238,7 +237,6 @@ def test_the_row_of_an_acquire_has_wake_ups_place_in_line_and_patience(a_worker:
 
 
 def test_some_acquires_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
-    """The row of an acquire has its timeout, unless that is the usual one."""
     worker = a_worker(WORKLOADS["impatient"], 300)
     told = [patience for _, patience in lock_of(worker).asked]
     assert 150 < told.count(worker.spec.acquire_timeout) < 210

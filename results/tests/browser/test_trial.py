@@ -152,7 +152,6 @@ def test_an_address_leads_to_a_lane_and_a_property(chromium: Browser, made: Made
 
 
 def test_commands_can_be_copied(chromium: Browser, made: Made) -> None:
-    """The browser may refuse the clipboard to a page from disk. Then the page selects the command."""
     with visit(chromium, made.page("recorded"), made.root) as page:
         button = page.locator("[data-copy]").last
         command = button.locator("xpath=..").locator("code").inner_text()
