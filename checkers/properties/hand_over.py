@@ -22,7 +22,7 @@ from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
-from checkers.properties.shared_counters import Exercise, idle, unless
+from checkers.properties.shared_counters import Exercise, idle, unanswered, unless, unserved
 from checkers.row_format import INFINITY, NOT_ASKED, SHARED, F, Reason
 
 JUDGED: Final = "releases that somebody waited for"
@@ -110,7 +110,7 @@ def _free_tries(view: View) -> list[int]:
 
     Free: fewer others than there are permits asked in that time, or held it, or may have had it without an answer. A
     client that left may keep a try out for the bound. Only tries before any fault count. Left out are those that met a
-    stall or a silence, or followed one within the bound.
+    stall or a silence, or followed one within the bound (not a renewal that was under way).
     """
     bound, before, spans = view.facts.bounds.get(HAND_OVER.id), view.once(_quiet)[0], view.once(idle)
     if bound is None:
@@ -124,7 +124,9 @@ def _free_tries(view: View) -> list[int]:
         free = (view.array("f")[rows] == F.TRY_ACQUIRE) & (answered < before) & (others < view.facts.permits)
         tries += np.array(rows)[free].tolist()
     in_line = (row for row in tries if view.reason[row] not in NOT_ASKED)
-    return [row for row in in_line if not clipped(spans, view.inv[row] - bound, view.ret[row])]
+    silent = (*view.once(unserved), *view.once(unanswered))
+    calm = (row for row in in_line if not clipped(silent, view.inv[row] - bound, view.inv[row]))
+    return [row for row in calm if not clipped(spans, view.inv[row], view.ret[row])]
 
 
 def _hand_overs(view: View) -> list[HandOver]:

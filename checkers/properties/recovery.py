@@ -22,7 +22,7 @@ from checkers.row_format import INFINITY, NOT_ASKED, SHARED, Outcome, Reason
 
 ASKED: Final = "keys asked for after the heal"
 SLOWEST: Final = "slowest recovery (ms)"
-UNSERVED: Final = (Reason.UNAVAILABLE, Reason.NOT_OWNER)
+NO_SERVICE: Final = (Reason.UNAVAILABLE, Reason.NOT_OWNER)
 """Reasons with which an acquire fails that the service did not decide."""
 AGAIN: Final = 6
 """After a refusal a client wants the lock for this part of the bound longer. By then it asks again, or never does."""
@@ -144,19 +144,19 @@ def _recovered_in_part(view: View, known: Container[int]) -> Iterator[Finding]:
             readers = (row for row in rows if view.flags[row] & SHARED and view.outcome[row] != Outcome.INFO)
             asking = ((view.inv[row], view.ret[row]) for row in readers)
             wanted = without(united(waits), united((*live, *asking)))
-            what, who = "no writer was granted the lock", "one waited"
+            what, who = "no writer was granted the lock", "writers"
         else:
             at_once = shared_by(permits, live)
             whole = min((max(begin, healed) for begin, end in at_once if end > healed), default=INFINITY)
             # Somebody wants the last permit if holders and waiters together are as many as there are permits.
             wanted = shared_by(permits, (*live, *waits))
-            what, who = f"fewer than {permits} held the lock at once", "another waited"
+            what, who = f"fewer than {permits} held the lock at once", "others"
         since = max((healed, *(hold.left for hold in holds if hold.ret <= healed)))
         waiting = without(clipped(wanted, since, whole), view.once(idle))
         if length(waiting) > bound:
             missed = moment(waiting, bound)
             row = next(row for row in in_line if view.inv[row] <= missed < view.ret[row])
-            why = f"{who} for longer than the bound of {bound / 1e9:g} s while there was room for it"
+            why = f"{who} waited for more than the bound of {bound / 1e9:g} s in all while there was room"
             text = f"{_heal(view)} at {view.clock(healed)}. So until {view.clock(missed)} {what}, though {why}."
             yield Finding("not-recovered", missed, (row,), conclusion=text)
 
@@ -176,7 +176,7 @@ def _without_answers(view: View) -> Iterator[Finding]:
             unanswered = view.outcome[row] == Outcome.INFO
             if unanswered and lasted >= (view.ttl[row] or view.facts.patience):
                 continue  # it waited for as long as it was told: perhaps for another holder
-            if not unanswered and view.reason[row] not in UNSERVED:
+            if not unanswered and view.reason[row] not in NO_SERVICE:
                 since, asked = 0, []
                 continue
             if since:
@@ -191,7 +191,7 @@ def _without_answers(view: View) -> Iterator[Finding]:
                 served = next((hold.row for hold in view.holds if since <= hold.ret <= missed), None)
                 if served is not None:
                     asked_in_vain = f"worker {worker} asked in vain for longer than the bound of {bound / 1e9:g} s"
-                    why = f"So {asked_in_vain}, while another got the lock; its last call {ending(row, view)}."
+                    why = f"So {asked_in_vain}, while another was served; its last call {ending(row, view)}."
                     text = f"{_heal(view)} at {view.clock(healed)}. {why}"
                     yield Finding("not-recovered", missed, (served, row), (served,), text)
                 break

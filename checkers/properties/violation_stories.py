@@ -116,7 +116,7 @@ class Narrator:
         sentences = [self._did(row, locks) for row in told]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         for hold in holds:
-            sentences += self._held(hold, broken, locks, last=hold is last, alone=not told)
+            sentences += self._held(hold, broken, locks, last=hold is last, alone=not told and kind != NOT_RECOVERED)
         if kind == OVERTAKEN:
             sentences += map(self._waited, rows)
         if kind == HERD:
@@ -133,7 +133,13 @@ class Narrator:
         own = {hold.owner for hold in holds}
         rows = view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO))
         there = (row for row in rows if view.key[row] == first.key and first.start <= view.inv[row] <= last.latest)
-        return [row for row in there if view.owner[row] not in own or view.flags[row] & LATE][-FREEING:]
+        others = (row for row in there if view.flags[row] & LATE or view.owner[row] not in own)
+        return [row for row in others if view.flags[row] & LATE or self._of_a_lost_hold(row, first)][-FREEING:]
+
+    def _of_a_lost_hold(self, row: int, holder: Hold) -> bool:
+        """Whether a release was sent, after another's grant, for a grant from before it."""
+        own = self._view.hold_of(row)
+        return own is not None and own.ret < holder.ret <= self._view.inv[row]
 
     def worker(self, process: int) -> str:
         """The worker that has this process number, or the harness."""

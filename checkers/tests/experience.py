@@ -221,8 +221,9 @@ def hand_over(rng: Random) -> str:
     def wrong(inv: int, ret: int, reason: Reason) -> bool:
         """Whether a failed call should have been granted."""
         others = sum(sent <= ret and gone >= inv - bound for sent, gone in there) - 1
-        judged = reason == Reason.HELD and ret < begun and not any(map(idle, range(inv - bound, ret)))
-        return judged and others < permits
+        silent = (*stalled, *_lost(asked, ttl))
+        calm = all(end <= inv - bound or start >= inv for start, end in silent) and not any(map(idle, range(inv, ret)))
+        return reason == Reason.HELD and ret < begun and others < permits and calm
 
     late = []
     for freed in (moment for ret, _, gone in holds for moment in (gone, ret)[:permits]):

@@ -35,8 +35,8 @@ BY_OWNER = "Not by itself, only with a store that compares owners (compare-owner
 COST = "without that check a paused holder's write was accepted"
 
 CHECKED = data(HELD, store=BOTH)
-WITHOUT, WITH = "without that check", "with it nothing was lost"
-ONE = f"{WITH} under freeze-holder, the only fault tried."
+WITHOUT, WITH, LATER = "without that check", "with it nothing was lost", "under delayed-write"
+ONE = f"{WITH} under freeze-holder, the only fault tried with it."
 KEPT = BY_BOTH, f"{COST}; {ONE}"
 NOT_KEPT = "Not by itself", "a paused holder's write was accepted, and no check that was tried was shown to keep it."
 
@@ -76,7 +76,7 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     "a check with an open question": ([TOKENS, PAUSED, CHECKED, data(Verdict.UNKNOWN, "slow-links", BOTH)], *NOT_KEPT),
     "lost without a pause": (
         [TOKENS, data(LOST, "delayed-write"), data(HELD), data(HELD, "delayed-write", BOTH)],
-        BY_BOTH, f"{WITHOUT} data was lost under delayed-write; {WITH} under delayed-write, the only fault tried.",
+        BY_BOTH, f"{WITHOUT} data was lost {LATER}; {WITH} {LATER}, the only fault tried with it.",
     ),
     "lost without a fault": (
         [data(LOST, "none"), data(HELD, "none", "compare-and-set")],

@@ -364,10 +364,12 @@ def test_a_semaphore_is_back_when_all_of_its_permits_are_held(back: bool, later:
 def test_lanes_that_are_back_are_looked_at_while_another_is_waited_for() -> None:
     running: Any = object.__new__(run_trial.RunningTrial)
     running.trial = Trial("redis", "none", 1, lanes := tuple(lanes_of("redis", registry.load("redis")))[:3])
-    running.plan, server = running.trial.plan_to_run(), Mock()
+    running.plan, server, running.taps = running.trial.plan_to_run(), Mock(), None
     running.server = running.actors = running.environment = running.tell = server
     server.await_condition.side_effect = lambda condition, _: condition() or condition() or condition()
-    running.lanes = first, lacks, late = [Mock(lane=lane, **{"granted_since.return_value": True}) for lane in lanes]
+    running.lanes = first, lacks, late = [
+        Mock(lane=lane, shared=False, **{"granted_since.return_value": True}) for lane in lanes
+    ]
     late.granted_since.side_effect = [False, False, True]
     with patch.object(run_trial.RunningTrial, "_missing", side_effect=lambda lanes: set(lanes) - {first}):
         running._cycle()

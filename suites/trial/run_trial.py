@@ -300,13 +300,14 @@ class RunningTrial:
         return missing
 
     def _cycle(self) -> None:
-        """Run the plan once; then wait until every lane has granted again, or its recovery bound has passed.
+        """Run the plan once; then wait until every lane is back (`_await_recovery`), or its recovery bound has passed.
 
         If a workload wants it (`returns`), wait until all its workers have held again.
         """
         if self.plan.steps:
-            self.watch.end()
             struck = any(FAULTS[name].group == "workers" for name in self.trial.faults if name in FAULTS)
+            if self.taps is None:  # under faults at messages a lane is judged while others are still struck
+                self.watch.end()
             for handle in self.handles:
                 handle.ask(Run.GO if struck else Run.STAY)
             try:
@@ -315,7 +316,8 @@ class RunningTrial:
                 raise NoWayThere(str(refused)) from refused
             for handle in self.handles:
                 handle.ask(Run.GO)
-            self.watch.begin()
+            if self.taps is None:
+                self.watch.begin()
         else:
             self.tell(step("no fault"))
             self.server.await_condition(lambda: False, CALM)
@@ -329,11 +331,12 @@ class RunningTrial:
     def _await_recovery(self, healed: int) -> None:
         """Wait until all lanes are granted again and all their workers answered, or until their bounds have passed.
 
-        Meanwhile, look at what the lanes have exercised that are back. It stays exercised. healed: ns, when the last
-        fault was undone.
+        Meanwhile, look at what the lanes have exercised that are back. It stays exercised. But no look may take the time
+        of a tap, which passes all messages in this process. healed: ns, when the last fault was undone.
         """
         patience = {lane: timeouts.granted_again_within(lane) for lane in self.trial.lanes}
-        pending, unseen = list(self.lanes), [] if self.plan.lasting else list(self.lanes)
+        pending, unseen = list(self.lanes), [] if self.plan.lasting or self.taps is not None else list(self.lanes)
+        looked = dict.fromkeys(patience, 0.0)  # lane → when it was seen last whether all of its lock is back
         announced: list[Lane] = []
         announced_at = healed
 
@@ -341,8 +344,14 @@ class RunningTrial:
             unasked = "recovery" in lane.lane.workload.unasked
             returns = lane.lane.workload.returns and bool(self.plan.steps)
             back = lane.granted_since(healed) and (not returns or lane.held_since(healed))
-            back = back and lane.answered_since(healed) and self._all_is_back(lane)
-            return unasked or back or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
+            if back and self.taps is None and (lane.lane.lock.permits > 1 or lane.shared):
+                back = time.monotonic() - looked[lane.lane] > LOOK_EVERY
+                if back:
+                    looked[lane.lane] = time.monotonic()
+                    back = self._all_is_back(lane)
+            passed = (time.monotonic_ns() - healed) / 1e9 / patience[lane.lane]
+            # The bound counts anew from the first failure of a worker that has no answer.
+            return unasked or passed > 2 or ((back or passed > 1) and lane.answered_since(healed))
 
         def all_judged() -> bool:
             nonlocal announced, announced_at
@@ -359,12 +368,10 @@ class RunningTrial:
                 self.tell(waits(f"{listing(few((lane.name for lane in late), 1))} to be granted again", left))
             return not late
 
-        self.server.await_condition(all_judged, max(patience.values()))
+        self.server.await_condition(all_judged, 2 * max(patience.values()))
 
     def _all_is_back(self, lane: RunningLane) -> bool:
         """Whether a lock that several may hold was granted again to all permits, or to a writer beside readers."""
-        if lane.lane.lock.permits == 1 and not lane.lane.workload.readers:
-            return True
         history = so_far(self.trial, lane, self.versions, self.runner.records)
         lack = not_exercised(history, {RECOVERY.id} & {*history.facts.properties}).get(RECOVERY.id)
         return lack is None or lack.by_strike
