@@ -112,6 +112,8 @@ test_holders_and_clocks = known(
     ("the later holder's lease is not the one that was lost", stays(29), VIOLATED),
 )
 
+test_updates_and_clocks = known(UPDATES, ("an update lost by the jump", UPDATE, DOCUMENTED))
+
 test_stores_and_clocks = known(
     "fenced-store",
     ("a stale write in time", stale_write(35), DOCUMENTED),
@@ -301,16 +303,18 @@ def overtaken(
     return book.final(90, 91, 5, 1).fault("f", begun, healed, **more)
 
 
-test_a_lost_update = known(
+test_a_write_that_came_late = known(
     UPDATES,
-    ("by the jump of a clock", UPDATE, DOCUMENTED),
     ("held on its way", overtaken(granted=14), DOCUMENTED),
     ("sent before the fault", overtaken(13, granted=14), VIOLATED),
     ("sent after the fault", overtaken(5, 11, granted=14), VIOLATED),
     ("what was done to a worker meanwhile", overtaken(kind="stall", granted=14), VIOLATED),
     # Two are inside at once, and the second write is the one without an answer.
     ("a write sent after its successor's", overtaken(sent=24), VIOLATED),
-    # The machine held it up.
+)
+
+test_a_write_that_the_machine_held_up = known(
+    UPDATES,
     ("without an answer before it let go", overtaken(13), DOCUMENTED),
     ("with one after the next was granted the lock", overtaken(13, answered=21), DOCUMENTED),
     ("with one before", overtaken(13, answered=19), VIOLATED),

@@ -87,6 +87,7 @@ class TestNews:
         ("silent", Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_SHOWN, Verdict.WEAKNESS_NOT_SHOWN, 0),
     )
     def test_one_version_does_not_hide_another(self, old: Verdict, before: Verdict, now: Verdict, known: int) -> None:
+        """The verdict on 7.0 stays as it was, the verdict on 8.0 is new."""
         was, new = (contents(cell(old, version="7.0"), cell(word, version="8.0")) for word in (before, now))
         found = news(was, new)
         assert [change.backend for change in found.red] == ["redis 8.0"]
@@ -102,6 +103,7 @@ class TestNews:
 
 class TestPage:
     def test_a_digest_of_a_worse_run_matches_the_golden_text(self) -> None:
+        """Red verdicts come first, with story and page; then known ones, a table for each version, and notes."""
         known = cell(Verdict.VIOLATED, version="7.0", property="fifo")
         before = side(cell(Verdict.UPHELD), cell(Verdict.UPHELD, version="7.0"), known)
         now = side(cell(Verdict.VIOLATED, story=STORY), cell(Verdict.UPHELD, version="7.0"), known)
@@ -136,6 +138,7 @@ class TestHostile:
         assert [word for word in words if word not in shown] == []
 
     def test_a_hostile_string_does_not_change_the_structure_of_the_page(self, name: str) -> None:
+        """A page with a hostile string has the same structure as a page with a plain word in its place."""
         places = ("lock", "lane", "fault", "property", "because", "version", "backend")
 
         def page(words: str) -> str:

@@ -53,6 +53,7 @@ def windows(of: Page) -> list[tuple[str, str, bool]]:
 
 
 def test_the_page_of_a_trial_matches_the_golden_text() -> None:
+    """The trial has two lanes, and all that can be known about the environment."""
     node = {"image": "fencepost/redis:trixie", "digest": "sha256:980b", "settings": {"A": "b c"}}
     nodes = {"redis1": {**node, "command": ["redis-server", "--save", ""]}}
     text = read(samples.trial(nodes=nodes, clock="CLOCK_MONOTONIC", versions={"redis1": "8.0.2"})).lines
@@ -245,25 +246,26 @@ def test_a_short_story_stays_whole_and_a_long_one_is_shortened_without_losing_a_
     violation = told(View(history), stale)
     lines = short_story.tell(View(history), violation)
     assert [line.text for line in lines] == list(violation.story)
-    assert [line.rows for line in lines] == [(samples.find(history, F.ACQUIRE, token=41),), (), (), (stale,), ()]
+    assert [line.rows for line in lines] == [(samples.find(history, F.ACQUIRE, token=41),), (stale,), ()]
     values = (4002, 4200, 4201, 4202, 4100)
     rows = [samples.find(history, F.READ, token=41), *(samples.find(history, F.WRITE, value=v) for v in values[1:])]
     violation = told(View(history), *rows)
     lines = short_story.tell(View(history), violation)
     assert len(violation.story) > short_story.MOST_LINES >= len(lines)
     assert sorted(row for line in lines for row in line.rows) == sorted({*rows, *violation.holders})
-    assert lines[-1].text == "So one was lost. It costs data."
-    assert any("; its late write of 4202 with token 42, sent at " in line.text for line in lines)
+    assert lines[-1].text == "So one was lost."
+    assert any("; its late write of 4202, sent at " in line.text for line in lines)
 
 
 def test_the_story_names_a_fault_on_a_holder_even_if_no_lease_ran_out() -> None:
     history = samples.stale_write(lease="none")
+    row = samples.find(history, F.ACQUIRE, token=42)
     fault = replace(history.faults[0], name="stall-holder", kind="stall", owner=samples.OWNER + 42, process=1)
     history = replace(history, faults=(fault,))
-    [first, then, *_] = short_story.tell(View(history), told(View(history), samples.find(history, F.WRITE, value=4200)))
-    assert first.rows == (samples.find(history, F.ACQUIRE, token=42),)
+    [first, *_] = short_story.tell(View(history), told(View(history), samples.find(history, F.WRITE, value=4200)))
+    assert first.rows == (row,)
     applied = (fault.applied - View(history).zero) / 1000 / samples.MS
-    assert then.text.startswith(f"worker 1 was stalled by stall-holder from {applied:.3f} s to ")
+    assert f"; stall-holder hit it at {applied:.3f} s until " in first.text
 
 
 def test_the_cells_of_a_run_have_the_short_stories_of_the_page(tmp_path: Path) -> None:

@@ -35,9 +35,7 @@ BY_OWNER = "Not by itself, only with a store that compares owners (compare-owner
 COST = "without that check a paused holder's write was accepted"
 
 CHECKED = data(HELD, store=BOTH)
-WITHOUT, WITH, LATER = "without that check", "with it nothing was lost", "under delayed-write"
-ONE = f"{WITH} under freeze-holder, the only fault tried with it."
-KEPT = BY_BOTH, f"{COST}; {ONE}"
+KEPT = BY_BOTH, f"{COST}."
 NOT_KEPT = "Not by itself", "a paused holder's write was accepted, and no check that was tried was shown to keep it."
 
 NONE, READS, WRITES = (advice.check(mode) for mode in ("unfenced", BOTH, "fence-writes"))
@@ -59,10 +57,10 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     "a refusal shows that a check keeps it": ([TOKENS, PAUSED, data(HELD, store=BOTH, name="fenced-store")], *KEPT),
     "two checks keep it": (
         [TOKENS, PAUSED, data(HELD, store="guarded"), data(FREE, store=BOTH)],
-        f"{BY_BOTH} or data in the lock service, which checks the lock (guarded)", f"{COST}; {ONE}",
+        f"{BY_BOTH} or data in the lock service, which checks the lock (guarded)", f"{COST}.",
     ),
     "no token, and owners are compared": (
-        [PAUSED, data(HELD, store="compare-owner")], BY_OWNER, f"{COST}; this lock gives no fencing token; {ONE}",
+        [PAUSED, data(HELD, store="compare-owner")], BY_OWNER, f"{COST}; this lock gives no fencing token.",
     ),
     "no token, and no check was tried": (
         [PAUSED], "Not by itself",
@@ -76,17 +74,17 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     "a check with an open question": ([TOKENS, PAUSED, CHECKED, data(Verdict.UNKNOWN, "slow-links", BOTH)], *NOT_KEPT),
     "lost without a pause": (
         [TOKENS, data(LOST, "delayed-write"), data(HELD), data(HELD, "delayed-write", BOTH)],
-        BY_BOTH, f"{WITHOUT} data was lost {LATER}; {WITH} {LATER}, the only fault tried with it.",
+        BY_BOTH, "without that check data was lost under delayed-write.",
     ),
     "lost without a fault": (
         [data(LOST, "none"), data(HELD, "none", "compare-and-set")],
         "Not by itself, only with a store that compares versions (compare-and-set)",
-        f"{WITHOUT} data was lost even without any fault; this lock gives no fencing token; {WITH} without a fault.",
+        "without that check data was lost even without any fault; this lock gives no fencing token.",
     ),
     "a job done twice": (
         [TOKENS, data(LOST, name="no-duplicate"), data(HELD, store="idempotency-key", name="no-duplicate")],
         "Not by itself, only with a store that takes each job once (idempotency-key)",
-        f"without that check a paused holder's job was done twice; {ONE}",
+        "without that check a paused holder's job was done twice.",
     ),
     "not stressed": (
         [TOKENS, data(HELD), data(Verdict.NOT_STRESSED, "late-write")],
@@ -110,7 +108,7 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     ),
     "a mode of a later version": (
         [TOKENS, PAUSED, data(HELD, store="fence-all")],
-        "Not by itself, only with a store in the mode fence-all (fence-all)", f"{COST}; {ONE}",
+        "Not by itself, only with a store in the mode fence-all (fence-all)", f"{COST}.",
     ),
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar
 
 import pytest
 
@@ -281,17 +281,20 @@ def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> W
     """A worker whose lock and store are in memory. Its threads do not run until its `run` is called."""
     monkeypatch.setattr(registry, "load", lambda _: lock)
     monkeypatch.setattr(Store, "open", lambda *_, **__: FakeStore())
-    monkeypatch.setattr("suites.worker.worker.AGAIN_SHARE", {})
     recorder.create(spec.recording, 2000)
     return Worker(spec, store_client.connect, Section)
 
 
 def lock_of(worker: Worker) -> Rich:
-    return cast(Rich, worker.client)
+    client: Any = worker.client
+    assert isinstance(client, Rich)
+    return client
 
 
 def store_of(worker: Worker) -> FakeStore:
-    return cast(FakeStore, cast(Any, worker.store).store)
+    kept: Any = worker.store
+    assert isinstance(kept.store, FakeStore)
+    return kept.store
 
 
 def rows(worker: Worker, *kinds: F) -> Any:

@@ -155,6 +155,7 @@ def test_a_grant_with_possible_values_is_accepted(fields: dict[str, Any]) -> Non
 
 
 def test_a_session_that_outlives_the_release_renews_nothing() -> None:
+    """The answer to a renewal may come after the answer to the release, which another thread sent meanwhile."""
     asked: list[str] = []
 
     def ask(_: int, statement: str, *__: object) -> list[tuple[str]]:
@@ -204,6 +205,7 @@ def test_the_keep_alive_of_a_lease_given_up_meanwhile_has_an_unknown_outcome(etc
 
 
 def test_a_keep_alive_is_refused_for_a_gone_lease_and_unknown_for_one_given_up(etcd: Mock, leases: Leases) -> None:
+    """The other thread may give the lease up, and revoke it, just before the request."""
     etcd.keep_alive.return_value = 0
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
         leases.keep_alive(1)

@@ -118,6 +118,7 @@ def test_a_missing_import_is_reported_with_file_and_line(tmp_path: Path, monkeyp
 
 
 def test_the_fork_server_stays_light(file: Path) -> None:
+    """The fork server loads locks that the harness has checked, and forks. It needs no checkers."""
     command = [sys.executable, "-X", "importtime", "-m", "suites.worker.forkserver", f"{file}:Mine"]
     done = subprocess.run(command, cwd=ROOT, input="", capture_output=True, text=True, check=True, timeout=ENDS)
     assert "suites.locks.registry" in done.stderr
