@@ -368,7 +368,6 @@ def test_byte_order_marks_and_line_ends_make_no_difference(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_random_files_that_are_read_as_many_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fuzz reads such files as few lines."""
     monkeypatch.setattr("checkers.formats.lines.FEW", 0)
     monkeypatch.setattr("checkers.formats.lines.CHUNK", 5)
     words = {CHECKS[name](Random(f"0/{number}")) for number in range(100)}

@@ -83,7 +83,6 @@ def test_interchangeable_operations_are_tried_once() -> None:
 
 
 def test_more_operations_than_a_word_has_bits_may_be_in_flight() -> None:
-    """More operations are in flight than a word has bits."""
     book = Book(keys=("a",))
     for n in range(150):
         book.write(1, 1000 + n, n + 1, n)

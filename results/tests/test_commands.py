@@ -90,7 +90,6 @@ def test_an_unknown_name_is_a_one_line_error(root: Path, words: tuple[str, ...],
     "words", ["show 20261123", "show last redis-fr", "show last redis/register/unfenced", "load 20261123"]
 )
 def test_show_and_load_match_goldens(root: Path, words: str, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run's matrix and page, a trial's or lane's story, and the load, which counts CPU time once for each trial."""
     monkeypatch.setenv("COLUMNS", "100")
     text = said(results, root, *words.split())[0].replace(str(root), "ROOT")
     assert text == golden(f"{words.replace('/', '-').replace(' ', '-')}.txt", text)

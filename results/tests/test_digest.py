@@ -103,7 +103,6 @@ class TestNews:
 
 class TestPage:
     def test_a_digest_of_a_worse_run_matches_the_golden_text(self) -> None:
-        """Red verdicts come first, with story and page; then known ones, a table for each version, and notes."""
         known = cell(Verdict.VIOLATED, version="7.0", property="fifo")
         before = side(cell(Verdict.UPHELD), cell(Verdict.UPHELD, version="7.0"), known)
         now = side(cell(Verdict.VIOLATED, story=STORY), cell(Verdict.UPHELD, version="7.0"), known)
@@ -138,7 +137,6 @@ class TestHostile:
         assert [word for word in words if word not in shown] == []
 
     def test_a_hostile_string_does_not_change_the_structure_of_the_page(self, name: str) -> None:
-        """A page with a hostile string has the same structure as a page with a plain word in its place."""
         places = ("lock", "lane", "fault", "property", "because", "version", "backend")
 
         def page(words: str) -> str:

@@ -173,7 +173,6 @@ def test_reasons_that_differ_only_in_numbers_are_one_case() -> None:
 
 
 def test_the_page_of_a_run_matches_the_golden_text() -> None:
-    """Failures with their stories, hazards by mechanism, what was not run by reason, and what is not known."""
     cells = [
         cell("etcd", "none", Verdict.WEAKNESS_SHOWN, "holder-exclusion", story=("documented story",)),
         cell("redis", "none", Verdict.VIOLATED, story=("Worker 1 held it.", "So did worker 2.")),

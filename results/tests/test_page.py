@@ -53,7 +53,6 @@ def windows(of: Page) -> list[tuple[str, str, bool]]:
 
 
 def test_the_page_of_a_trial_matches_the_golden_text() -> None:
-    """The trial has two lanes, and all that can be known about the environment."""
     node = {"image": "fencepost/redis:trixie", "digest": "sha256:980b", "settings": {"A": "b c"}}
     nodes = {"redis1": {**node, "command": ["redis-server", "--save", ""]}}
     text = read(samples.trial(nodes=nodes, clock="CLOCK_MONOTONIC", versions={"redis1": "8.0.2"})).lines

@@ -61,7 +61,6 @@ def rows(page: Page) -> list[list[str]]:
 
 
 def test_the_page_of_all_runs_matches_the_golden_text(tmp_path: Path) -> None:
-    """What each run was asked and what came of it, the changes, and charts of the runs that are like the last one."""
     for day in (1, 2, 3, 5):
         word = Verdict.UPHELD if day < 3 else Verdict.VIOLATED
         stored(tmp_path, day, cell(word), cell(Verdict.UPHELD, "token-order"), lanes=[LANE])

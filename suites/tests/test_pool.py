@@ -340,6 +340,13 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str
     assert waited == [timeouts.WARM_UP, *([timeouts.EXERCISED_WITHIN] if longer else [])]
 
 
+@pytest.mark.parametrize("taps", [None, Mock()])
+def test_the_watch_goes_on_under_faults_at_messages_alone(taps: Mock | None) -> None:
+    running: Any = Mock(taps=taps, handles=[], trial=Trial("redis", "kill-holder", 1, ()))
+    run_trial.RunningTrial._cycle(running)
+    assert (running.watch.end.called, running.watch.begin.called) == (taps is None,) * 2
+
+
 @cases(
     "lanes, fault, watched",
     ("who waits in the server", ["postgres-session/set"], "none", ["postgres by 1"]),

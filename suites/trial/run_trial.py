@@ -294,8 +294,9 @@ class RunningTrial:
         If a workload wants it (`returns`), wait until all its workers have held again.
         """
         if self.plan.steps:
-            self.watch.end()
             struck = any(FAULTS[name].group == "workers" for name in self.trial.faults if name in FAULTS)
+            if self.taps is None:  # under faults at messages a lane is judged while others are still struck
+                self.watch.end()
             for handle in self.handles:
                 handle.ask(Run.GO if struck else Run.STAY)
             try:
@@ -304,7 +305,8 @@ class RunningTrial:
                 raise NoWayThere(str(refused)) from refused
             for handle in self.handles:
                 handle.ask(Run.GO)
-            self.watch.begin()
+            if self.taps is None:
+                self.watch.begin()
         else:
             self.tell(step("no fault"))
             self.server.await_condition(lambda: False, CALM)
