@@ -101,7 +101,8 @@ class Facts:
     patience   ns that an acquire waits before it gives up, 0 if that is not known.
     permits    how many may hold at once: 1 for a mutex, more for a semaphore.
     workers    how many workers the lane has (see `process` in `checkers.row_format`).
-    silences   ns; (begin, end) of each time in which the trial itself asked the service in vain while no fault was on.
+    silences   ns; (begin, end) of each time in which the trial itself asked the service in vain: while no fault was on,
+               and under faults at messages.
     looks      what members held, one entry for each look: the first member, the others, and the first member again.
     """
 

@@ -96,7 +96,7 @@ class RunningTrial:
     taps     the tap between the workers and their links, or their servers; None if no fault strikes messages.
     actors   the interface through which faults act on the workers.
     runner   applies and heals the faults of the plan.
-    watch    records when links or servers stand still while no fault is on.
+    watch    records when links or servers stand still while no fault is on, and under faults at messages.
     missing  what had not been exercised after each cycle.
     stuck    the workers that had to be killed at the end.
     looks    what members held, by lane, each time that they were asked.
