@@ -1,10 +1,12 @@
 """The function that judges a history, and the function that says what a running trial still lacks."""
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
-from checkers.claims import NO_FAULT, Verdict, matches
+from checkers.claims import NO_FAULT, Verdict
 from checkers.history.history import History
 from checkers.history.view import View
+from checkers.judging.excuses_by_fault import BY_STRIKE
 from checkers.judging.judgement import declared, judge, not_applicable, not_expected
 from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult
@@ -12,7 +14,8 @@ from checkers.properties.exclusion import HOLDER_EXCLUSION, PERMITS, SERVER_EXCL
 from checkers.properties.fenced_store import FENCED_STORE, TOKEN_ORDER
 from checkers.properties.property import Property
 from checkers.properties.recovery import RECOVERY
-from checkers.properties.updates import LISTS, NO_DUPLICATE, NO_LOST_UPDATE, SALES
+from checkers.properties.shared_counters import fault_missed, write_missed
+from checkers.properties.updates import NO_DUPLICATE, NO_LOST_UPDATE, SALES
 from checkers.row_format import NONE, F
 
 
@@ -22,14 +25,25 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ch
     return tuple(PROPERTIES[name].result(view) for name in _names(view, properties))
 
 
-def missing(history: History, properties: Iterable[str] | None = None, wanted: Collection[str] = ()) -> dict[str, str]:
-    """Property → why a pass of a trial that still runs would mean nothing yet, or which hazard has not shown yet.
+class Lack(NamedTuple):
+    """What a trial lacks.
+
+    reason     why a pass would mean nothing yet, or which hazard has not shown yet.
+    by_strike  whether only another strike of the fault can change that.
+    """
+
+    reason: str
+    by_strike: bool
+
+
+def missing(history: History, properties: Iterable[str] | None = None, wanted: Collection[str] = ()) -> dict[str, Lack]:
+    """Property → what a trial that still runs lacks.
 
     wanted: mechanisms of hazards that need not show, but are waited for all the same.
     """
     view = history.once(View)
-    reasons = {name: _missing(PROPERTIES[name], view, wanted) for name in _names(view, properties)}
-    return {name: reason for name, reason in reasons.items() if reason is not None}
+    lacks = {name: _missing(PROPERTIES[name], view, wanted) for name in _names(view, properties)}
+    return {name: lack for name, lack in lacks.items() if lack is not None}
 
 
 def broken(history: History) -> bool:
@@ -43,7 +57,7 @@ def _names(view: View, properties: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(properties) if properties is not None else view.facts.properties or applicable(view)
 
 
-def _missing(property: Property, view: View, wanted: Collection[str]) -> str | None:
+def _missing(property: Property, view: View, wanted: Collection[str]) -> Lack | None:
     facts = view.facts
     stands = declared(property.id, facts)
     if not_applicable(property.id, facts) is not None or not_expected(property.id, facts, stands) is not None:
@@ -51,8 +65,8 @@ def _missing(property: Property, view: View, wanted: Collection[str]) -> str | N
     reason = property.missing(view)
     awaited = [hazard.mechanism for hazard in stands.hazards if hazard.certain or hazard.mechanism in wanted]
     if reason is None and awaited and not property.final and not property.examine(view).findings:
-        return f"no violation by {awaited[0]} yet"
-    return reason
+        return Lack(f"no violation by {awaited[0]} yet", BY_STRIKE.keys() >= {*awaited})
+    return None if reason is None else Lack(reason, reason in (fault_missed(view), write_missed(view)))
 
 
 def applicable(view: View) -> tuple[str, ...]:
@@ -62,7 +76,7 @@ def applicable(view: View) -> tuple[str, ...]:
         properties.append(TOKEN_ORDER)
     if view.rows(F.EFFECT) or view.facts.workload == SALES:
         properties.append(NO_DUPLICATE)
-    if matches(view.facts.workload, LISTS):
+    if view.facts.keeps_lists:
         properties.append(NO_LOST_UPDATE)
     elif view.rows(F.READ, F.WRITE):
         properties.append(FENCED_STORE)

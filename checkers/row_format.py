@@ -182,8 +182,11 @@ class Reason(IntEnum):
     TIMEOUT = 6  # an acquire whose own timeout passed, and which left nothing behind: no evidence of anything
 
 
+NOT_ASKED = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
+"""Reasons with which an acquire fails that did not wait for the lock."""
+
 FINAL = 1  # flags: a read after everything else, when the trial had settled
-LATE = 2  # flags: a write sent on purpose after the release, to exercise the fence
+LATE = 2  # flags: a write, or one more release, sent on purpose after the release: it must change nothing
 SHARED = 4  # flags: a reader's acquire (and its release), which tolerates other readers beside it
 NESTED = 8  # flags: an acquire of what this client holds already, or the release that undoes it: part of that grant
 

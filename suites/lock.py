@@ -133,12 +133,15 @@ class Declarations(Protocol):
     fair      whether the lock promises first-in-first-out order.
     drift     bound on how fast the server's clock may run against ours, as a fraction.
     grain     by how much the server may end a lease early; lag: and by which share of the TTL beyond `min_ttl`.
-    min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time.
+    min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time. To a whole number
+              of seconds it adds 0.3 s, since clients may round (not for sessions, and not to `--ttl`).
     bounds    property → the time within which it holds: recovery (from the heal of any fault until a client is granted
-              the lock, with leases of `min_ttl`), crash-release (beyond the TTL of a dead holder), honest-belief (how
-              long the client may believe that it holds what the server has given away, or may have), fail-fast (how
-              much longer than its timeout a call may take), hand-over (how long a released lock may stay free while
-              somebody waits), independence (how long a wait may take for a lock that nobody else wants). A user's lock
+              the lock, with leases of `min_ttl`; within the same time all permits or a writer are granted it again if
+              they ask, and each client that asks has an answer), crash-release (beyond the TTL of a dead holder),
+              honest-belief (how long the client may believe that it holds what the server has given away, or may
+              have), fail-fast (how much longer than its timeout a call may take, and how much before it an acquire may
+              give up), hand-over (how long a released lock may stay free while somebody waits, and keep out who tries),
+              independence (how long a wait may take for a lock that nobody else wants). A user's lock
               gets the bounds below that it does not give itself; of ours, a property without its bound is not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
     lanes     patterns of `workload/store mode`: in which lanes it is tried, besides `work/*` if it has several permits.
@@ -200,7 +203,10 @@ class LockClient(Declarations, Protocol):
         """Extend the lease. Raises Refused(NOT_OWNER) when the server says that the lease is over, or Indeterminate."""
 
     def release(self, grant: Grant) -> None:
-        """Raises Refused(NOT_OWNER) when the server says that the lock was no longer ours, or Indeterminate."""
+        """Raises Refused(NOT_OWNER) when the server says that the lock was no longer ours, or Indeterminate.
+
+        It may be called once more for a grant, when another client may hold the lock: this must free nothing.
+        """
 
     def close(self) -> None:
         """Let go of the connection, in which a renewal may still be under way. A library's error is noted."""

@@ -7,7 +7,7 @@ from suites.trial.case_answer import CaseAnswer
 
 @pytest.mark.property("recovery")
 def test_recovery(answer: CaseAnswer) -> None:
-    """A client gets the lock within the lock's declared bound after the last heal."""
+    """Within the lock's declared bound after the last heal, clients get all of the lock, and each has an answer."""
     answer.must_hold()
 
 
@@ -19,5 +19,5 @@ def test_crash_release(answer: CaseAnswer) -> None:
 
 @pytest.mark.property("hand-over")
 def test_hand_over(answer: CaseAnswer) -> None:
-    """Away from faults, a released lock is granted within its declared bound to a client that waits."""
+    """Away from faults, a released lock is granted within its declared bound to a client that waits, or tries."""
     answer.must_hold()

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from checkers import row_format
-from checkers.claims import Claim, Hazard
+from checkers.claims import Claim, Hazard, matches
 
 T = TypeVar("T")
 
@@ -84,6 +84,10 @@ class Contents:
     undead: tuple[str, ...] = ()  # the names of removed keys beside the locks that this member still holds
 
 
+LISTS: Final = ("set", "inventory", "once", "transfer*")
+"""Patterns of the workloads that keep lists."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts needed to judge a lane: lock, workload and store mode, faults, and the promises of the lock.
@@ -131,6 +135,11 @@ class Facts:
     hazards: tuple[Hazard, ...] = ()
     silences: tuple[tuple[int, int], ...] = ()
     looks: tuple[tuple[Contents, ...], ...] = ()
+
+    @property
+    def keeps_lists(self) -> bool:
+        """Whether the workload's cells are lists that are written back with one more element."""
+        return matches(self.workload, LISTS)
 
     def worker_of(self, process: int) -> int:
         """The worker behind a process number: see `process` in `checkers.row_format`."""

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from operator import itemgetter
 
 Span = tuple[int, int]
@@ -16,6 +17,14 @@ def united(spans: Iterable[Span]) -> list[Span]:
         else:
             result.append((begin, end))
     return result
+
+
+def shared_by(many: int, spans: Iterable[Span]) -> list[Span]:
+    """The moments that at least `many` of the spans share, in spans as `united` returns them."""
+    steps = sorted(step for begin, end in spans for step in ((begin, 1), (end, -1)))
+    inside = accumulate(step for _, step in steps[:-1])
+    between = zip(pairwise(at for at, _ in steps), inside, strict=True)
+    return united(span for span, count in between if count >= many)
 
 
 def clipped(spans: Iterable[Span], begin: int, end: int) -> list[Span]:

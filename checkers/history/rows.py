@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from checkers.history.counting import Ints, any_of
 from checkers.history.history import History
-from checkers.row_format import ACQUIRES, INFINITY, NESTED, F, Outcome
+from checkers.row_format import ACQUIRES, INFINITY, LATE, NESTED, F, Outcome
 
 
 class _Column:
@@ -64,8 +64,10 @@ class Rows:
         return np.flatnonzero(mask).tolist()
 
     def whole(self, *kinds: F, outcomes: Sequence[Outcome] = ()) -> list[int]:
-        """As `rows`, without nested acquires (of what their holder had already) and the releases that undid them."""
-        return [row for row in self.rows(*kinds, outcomes=outcomes) if not self.flags[row] & NESTED]
+        """As `rows`, without nested acquires (of what their holder had already) and the releases that undid them, and
+        without what was sent on purpose after the release (`LATE`).
+        """
+        return [row for row in self.rows(*kinds, outcomes=outcomes) if not self.flags[row] & (NESTED | LATE)]
 
     def attempts(self, *outcomes: Outcome) -> list[int]:
         """Row numbers of acquires and tries that are not nested, in order of invocation. No outcomes: all of them."""

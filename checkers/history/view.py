@@ -8,6 +8,7 @@ from checkers.history.counting import grouped
 from checkers.history.history import FaultInterval, History
 from checkers.history.holds_and_lease_ends import Hold, Holds
 from checkers.history.rows import Rows
+from checkers.row_format import FINAL, F
 
 T = TypeVar("T")
 
@@ -55,6 +56,22 @@ class View(Rows):
     def clock(self, ns: int) -> str:
         """A time as text for people: seconds since `zero`."""
         return f"{(ns - self.zero) / 1e9:.3f} s"
+
+    def gave_itself(self, row: int) -> bool:
+        """Whether a client gave itself this grant: the service gives grants TTLs, and this one has none."""
+        return self.facts.lease in ("grant", "quorum") and self.ttl[row] == 0 and self._gives_ttls
+
+    @cached_property
+    def _gives_ttls(self) -> bool:
+        return any(self.ttl[hold.row] for hold in self.holds)
+
+    @cached_property
+    def last_end(self) -> int:
+        """ns; the end of the last operation of a worker. Final reads come seconds after hung workers were killed, and
+        the stall of a dying worker lasts until somebody noticed its end.
+        """
+        of_workers = (self.array("flags") & FINAL == 0) & (self.array("f") != F.STALL)
+        return int(self.ended[of_workers].max(initial=0))
 
     @cached_property
     def finish(self) -> int:

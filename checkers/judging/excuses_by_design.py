@@ -42,10 +42,11 @@ def no_exclusion(incident: Incident) -> bool:
 
 
 def released_by_another(incident: Incident) -> bool:
-    """Between the two grants, a release was under way by a third owner whose own hold was over.
+    """A release was under way by an owner whose own hold was over, and it can have freed the lock of the holder.
 
-    That hold was certainly over if the earlier grant had been answered before the release was sent. It may have been if
-    its lease could end before the release was answered (between look and deletion), or if another release had freed it.
+    The release was between two grants, and by a third owner. That owner's hold was certainly over if the earlier grant
+    had been answered before the release was sent. It may have been if its lease could end before the release was
+    answered (between look and deletion), if it had been released before, or if another release had freed it.
     """
     if incident.kind == "released-anothers":
         return True
@@ -63,7 +64,7 @@ def _freed_by_another(earlier: Hold, later: Hold, view: View, seen: frozenset[in
             continue
         if hold is None or hold.owner in (earlier.owner, later.owner) or hold.start >= earlier.latest:
             continue
-        over = sent > earlier.latest or hold.expiry < answered
+        over = sent > earlier.latest or hold.expiry < answered or hold.released < sent
         if over or _freed_by_another(hold, earlier, view, seen | {row}):
             return True
     return False
@@ -104,7 +105,7 @@ def never_expires(incident: Incident) -> bool:
 
 
 def hung_but_renewed(incident: Incident) -> bool:
-    """While a holder of the witness hung, renewals of its lease were acknowledged."""
+    """While the holder hung, renewals of its lease were acknowledged."""
     if incident.kind not in NEVER_FREED:
         return False
     view = incident.view
@@ -128,7 +129,7 @@ def left_behind(incident: Incident) -> bool:
         return False
     view, keys = incident.view, {incident.view.key[row] for row in incident.rows}
     prolonged = {view.session[row]: view.inv[row] for row in view.rows(F.KEEP_ALIVE, outcomes=(Outcome.OK,))}
-    released = view.rows(F.RELEASE, outcomes=(Outcome.INFO,))
+    released = view.whole(F.RELEASE, outcomes=(Outcome.INFO,))
     waited = view.rows(*ACQUIRES, outcomes=(Outcome.INFO, Outcome.FAIL))
     left = [row for row in released if view.session[row] and prolonged.get(view.session[row], 0) > view.inv[row]]
     left += [row for row in waited for hit in incident.hits if view.inv[row] <= hit.over and view.ret[row] >= hit.begun]
@@ -174,9 +175,7 @@ def _outlived(hold: Hold, incident: Incident) -> bool:
 
 def went_ahead(incident: Incident) -> bool:
     """A client gave itself a grant when it could not ask the service: no server gave a grant of the witness a TTL."""
-    leased = incident.view.facts.lease in ("grant", "quorum")
-    without = any(incident.view.ttl[hold.row] == 0 for hold in incident.holds)
-    return incident.kind in BY_A_LOST_LEASE and leased and without
+    return incident.kind in BY_A_LOST_LEASE and any(incident.view.gave_itself(hold.row) for hold in incident.holds)
 
 
 def session_lost(incident: Incident) -> bool:
@@ -248,7 +247,7 @@ def timers_set_back(incident: Incident) -> bool:
 
 
 def hash_collision(incident: Incident) -> bool:
-    """The service tells locks apart by a hash of their names, and another lock was held when this one was asked for."""
+    """The service tells locks apart by a hash of their names, and another lock was held while this one was awaited."""
     if incident.kind == "kept-by-another-name":
         return bool(incident.holds)
     if incident.kind not in NEVER_FREED | {"not-recovered"} or not incident.rows:

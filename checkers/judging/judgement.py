@@ -70,7 +70,7 @@ def _ended_by(judgement: Judgement) -> str | None:
     if judgement.word is Verdict.VIOLATED:
         return f"{judgement.property} was broken, and no trial goes on for the rest"
     if judgement.property == RECOVERY.id and judgement.word is Verdict.WEAKNESS_SHOWN:
-        return f"nobody got the lock for longer than its bound ({judgement.because})"
+        return f"the lock did not recover within its bound ({judgement.because})"
     return None
 
 

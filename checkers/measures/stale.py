@@ -17,7 +17,7 @@ from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations
 from checkers.properties.fenced_store import FENCED_STORE, accesses
-from checkers.properties.updates import LISTS, NO_LOST_UPDATE, lost_updates
+from checkers.properties.updates import NO_LOST_UPDATE, lost_updates
 from checkers.row_format import INFINITY, NONE, F, Outcome
 
 
@@ -143,7 +143,7 @@ def lost_update(measured: MeasuredHistory) -> Reading:
     A list is written back as a whole: if two holders start from one state, one of their updates is lost
     (`checkers.properties.updates`). The models set-full, counter and kv judge histories from elsewhere.
     """
-    if not matches(measured.facts.workload, LISTS):
+    if not measured.facts.keeps_lists:
         kept = any_of(measured.history.columns["f"], (F.ADD, F.APPEND)).any()
         return silent("judged by the models set-full, counter and kv" if kept else "nobody keeps a list of updates")
     lost = lost_updates(measured)

@@ -1,7 +1,7 @@
 """`hand-over`: a released lock is granted to a client that waits for it, within the bound that the lock declares.
 
 It is judged before the first fault and well after the last. How long a service may take when a fault strikes it, or
-when it has lost a client, is judged by `recovery` and `crash-release`.
+when it has lost a client, is judged by `recovery` and `crash-release`. No try is refused a lock that is free.
 """
 
 from bisect import bisect_left, bisect_right
@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Final, NamedTuple
+
+import numpy as np
 
 from checkers.claims import NO_FAULT
 from checkers.history.finding import Finding
@@ -20,10 +22,11 @@ from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import waits_for
-from checkers.properties.shared_counters import Exercise, idle, unless
-from checkers.row_format import INFINITY, SHARED, Reason
+from checkers.properties.shared_counters import Exercise, idle, unanswered, unless, unserved
+from checkers.row_format import INFINITY, NOT_ASKED, SHARED, F, Reason
 
 JUDGED: Final = "releases that somebody waited for"
+TRIED: Final = "tries of a free lock"
 SLOWEST: Final = "slowest hand-over (ms)"
 LEAST: Final = 10
 """How many releases in vain cannot be chance."""
@@ -32,17 +35,19 @@ SHARE: Final = 4
 
 
 class HandOver(NamedTuple):
-    """A release and the wait for the next grant. Times in ns.
+    """The wait for the next grant, after a release or after a grant that left a permit free. Times in ns.
 
-    waiting  when others waited, from the release's return to `end`, while the service can have granted them the lock.
+    since    return of the release, or of that grant.
+    waiting  when others waited, from `since` to `end`, while the service can have granted them the lock.
     end      return of the next grant, else end of the history; earlier if a fault or doubt about readers came before.
     late     when the bound was missed; if it was not, `end`.
     granted  whether there was a grant.
-    counts   whether the hand-over says anything. Somebody must have waited from the release's return on, and have got
-             the lock within the bound, whoever was stalled, or have waited for some time without a stall.
+    counts   whether it exercises the property. Somebody must have waited from the release's return on, and have got the
+             lock within the bound, whoever was stalled, or have waited for some time without a stall.
     """
 
     hold: Hold
+    since: int
     waiting: list[Span]
     end: int
     late: int
@@ -51,21 +56,24 @@ class HandOver(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Whether, after each release that returned and left a permit free, the next grant returned within the bound.
+    """Whether, after each release or grant that returned and left a permit free, the next grant returned within the
+    bound; and whether no try was refused a free lock.
 
     The time counts in which an answered acquire certainly waited, without stalls, silences, and acquires that found no
     service. Sound: checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
-    findings = [_told(view, given.hold, given.late) for given in hand_overs if given.late < given.end]
-    findings += _in_vain(view)
+    findings = [_told(view, given, given.late) for given in hand_overs if given.late < given.end]
+    refused = (row for row in view.once(_free_tries) if view.reason[row] == Reason.HELD)
+    findings += [*_in_vain(view), *(Finding("refused-while-free", view.ret[row], (row,)) for row in refused)]
     slowest = max((length(given.waiting) for given in hand_overs), default=0)
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
     judged = _at_once(view) + sum(given.counts for given in view.once(_hand_overs))
-    return Exercise(unless(judged, "nobody waited for what was released, away from faults"), {JUDGED: judged})
+    missing = unless(judged, "nobody waited for what was released, away from faults")
+    return Exercise(missing, {JUDGED: judged, TRIED: len(view.once(_free_tries))})
 
 
 def _unexpected(facts: Facts) -> str | None:
@@ -86,18 +94,44 @@ def _in_vain(view: View) -> list[Finding]:
     kept = [given for given in granted if length(clipped(given.waiting, given.hold.freed, given.hold.expiry)) >= share]
     if len(kept) < LEAST:
         return []
-    return [_told(view, kept[-1].hold, kept[-1].hold.expiry, "released-in-vain")]
+    return [_told(view, kept[-1], kept[-1].hold.expiry, "released-in-vain")]
 
 
-def _told(view: View, hold: Hold, at: int, kind: str = "handed-over-late") -> Finding:
-    """The witness: whose release it was, and who waited at that moment."""
+def _told(view: View, given: HandOver, at: int, kind: str = "handed-over-late") -> Finding:
+    """The witness: whose release or grant it was, and who waited at that moment."""
+    hold = given.hold
     waiter = next(row for row in view.attempts_by_key[hold.key] if view.inv[row] <= at <= view.ret[row])
-    return Finding(kind, at, (hold.row, hold.release, waiter), (hold.row,))
+    released = (hold.release,) if given.since == hold.freed else ()
+    return Finding(kind, at, (hold.row, *released, waiter), (hold.row,))
+
+
+def _free_tries(view: View) -> list[int]:
+    """Rows of the answered tries of a lock that had certainly been free for the bound, and was until the answer.
+
+    Free: fewer others than there are permits asked in that time, or held it, or may have had it without an answer. A
+    client that left may keep a try out for the bound. Only tries before any fault count. Left out are those that met a
+    stall or a silence, or followed one within the bound (not a renewal that was under way).
+    """
+    bound, before, spans = view.facts.bounds.get(HAND_OVER.id), view.once(_quiet)[0], view.once(idle)
+    if bound is None:
+        return []
+    freed = {hold.row: hold.freed for hold in view.holds}
+    tries: list[int] = []
+    for rows in view.attempts_by_key.values():
+        sent, answered = view.array("inv")[rows], np.array([view.ret[row] for row in rows])
+        gone = np.sort([freed.get(row, view.ret[row]) for row in rows])
+        others = np.searchsorted(sent, answered, "right") - np.searchsorted(gone, sent - bound) - 1
+        free = (view.array("f")[rows] == F.TRY_ACQUIRE) & (answered < before) & (others < view.facts.permits)
+        tries += np.array(rows)[free].tolist()
+    in_line = (row for row in tries if view.reason[row] not in NOT_ASKED)
+    silent = (*view.once(unserved), *view.once(unanswered))
+    calm = (row for row in in_line if not clipped(silent, view.inv[row] - bound, view.inv[row]))
+    return [row for row in calm if not clipped(spans, view.inv[row], view.ret[row])]
 
 
 def _hand_overs(view: View) -> list[HandOver]:
-    """Every release that can be judged and that somebody waited for. If a fault or a doubt came before the grant, the
-    release is judged only if it was late by then.
+    """Every release that can be judged and that somebody waited for; of several permits also every grant. If a fault or
+    a doubt came before the next grant, it is judged only if that was late by then.
     """
     before, after = view.once(_quiet)
     bound = view.facts.bounds.get(HAND_OVER.id, INFINITY)
@@ -114,23 +148,24 @@ def _hand_overs(view: View) -> list[HandOver]:
         # One permit of several may still be held, late, by whose lease could have ended: its successor shows no end.
         over = sorted(_over(holds) if permits == 1 else (max(hold.freed, hold.ret) for hold in holds))
         sent = sorted(view.inv[row] for row in unanswered)
-        for hold in holds:
-            place = bisect_right(granted, hold.freed)  # holds before this place were granted by then
+        starts = [(each.freed, each) for each in holds] + [(each.ret, each) for each in holds if permits > 1]
+        for since, hold in starts:
+            place = bisect_right(granted, since)  # holds before this place were granted by then
             whole = min((*granted[place : place + 1], view.finish))
-            end = min(whole, doubt, before if hold.freed < before else whole)
+            end = min(whole, doubt, before if since < before else whole)
             # Of several permits, each request without an answer may have one for good; of one: see `_certain`.
-            inside = place - bisect_right(over, hold.freed) + (bisect_left(sent, end) if permits > 1 else 0)
-            judged = inside < permits and hold.freed < end and not before <= hold.freed < after
-            if not judged or not (waited := united(clipped(waits, hold.freed, end))):
+            inside = place - bisect_right(over, since) + (bisect_left(sent, end) if permits > 1 else 0)
+            judged = inside < permits and since < end and not before <= since < after
+            if not judged or not (waited := united(clipped(waits, since, end))):
                 continue
             waiting = without(without(waited, view.once(idle)), taken)
             if end < whole and length(waiting) <= bound:
                 continue
             late = moment(waiting, bound) if length(waiting) > bound else end
             granted_later = place < len(holds) and end == whole
-            counted = waited if granted_later and end - hold.freed <= bound else waiting
-            counts = bool(counted) and counted[0][0] == hold.freed
-            of_key.append(HandOver(hold, waiting, end, late, granted_later, counts))
+            counted = waited if granted_later and end - since <= bound else waiting
+            counts = since == hold.freed and bool(counted) and counted[0][0] == since
+            of_key.append(HandOver(hold, since, waiting, end, late, granted_later, counts))
         result += of_key if permits > 1 else _certain(of_key, sent)
     return result
 

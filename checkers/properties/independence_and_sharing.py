@@ -23,7 +23,7 @@ from checkers.history.view import View
 from checkers.properties.exclusion import most_inside
 from checkers.properties.property import EXCLUDES, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, lock_unexercised, undisturbed, unless
-from checkers.row_format import ACQUIRES, NESTED, SHARED, F, Outcome, Reason
+from checkers.row_format import ACQUIRES, NESTED, NOT_ASKED, SHARED, F, Outcome, Reason
 
 BESIDE: Final = "acquires of a free lock while another was held"
 SLOWEST: Final = "longest wait for a free lock (ms)"
@@ -31,9 +31,6 @@ READERS: Final = "most readers inside at once"
 REFUSED: Final = "readers that were refused"
 NESTED_ACQUIRES: Final = "nested acquires"
 AWAITED: Final = "inner releases that somebody waited for"
-
-_NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED, Reason.NOT_OWNER)
-"""Reasons of failed acquires that were never in line for the lock."""
 
 
 def _examine_name(view: View) -> Examined:
@@ -71,7 +68,7 @@ def _free(view: View) -> dict[int, list[Span]]:
         taken = ((view.inv[other], freed.get(other, view.ret[other])) for other in others)
         return without([(view.inv[row], view.ret[row])], united(clipped(taken, view.inv[row], view.ret[row])))
 
-    return {row: free(row) for row in view.attempts(Outcome.OK, Outcome.FAIL) if view.reason[row] not in _NOT_ASKED}
+    return {row: free(row) for row in view.attempts(Outcome.OK, Outcome.FAIL) if view.reason[row] not in NOT_ASKED}
 
 
 def _met(view: View, row: int, at: int) -> tuple[int, ...]:

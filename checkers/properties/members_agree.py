@@ -9,10 +9,11 @@ checkers/CONDITIONS.md, section 14.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
-from checkers.history.history import Contents, Entry
+from checkers.history.history import Contents, Entry, Facts
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
@@ -55,16 +56,16 @@ def _exercise(view: View) -> Exercise:
 
 def _disagreements(view: View) -> list[Disagreement]:
     by_token = grouped((hold for hold in view.holds if hold.token != NONE), lambda hold: hold.token)
-    looks, versions = view.facts.looks, view.facts.versions
+    looks = view.facts.looks
     numbered = any(entry.created in by_token for look in looks for contents in look for entry in contents.entries)
     mixed = any(fault.kind == "version" for fault in view.history.faults)
-    wrong = [each for look in looks for each in (*_between_members(look, versions, mixed=mixed), *_beside(look))]
+    wrong = [each for look in looks for each in (*_between_members(look, view.facts, mixed=mixed), *_beside(look))]
     if numbered:
         wrong += (each for look in looks for each in _against_grants(look, by_token))
     return sorted(wrong)
 
 
-def _between_members(look: Sequence[Contents], versions: Mapping[str, str], *, mixed: bool) -> Iterator[Disagreement]:
+def _between_members(look: Sequence[Contents], facts: Facts, *, mixed: bool) -> Iterator[Disagreement]:
     """Disagreements on entries, and on digests of the same changes. mixed: whether members had several versions during
     the trial. Digests may differ then if something was compacted, and in runs that earlier releases stored.
     """
@@ -72,18 +73,18 @@ def _between_members(look: Sequence[Contents], versions: Mapping[str, str], *, m
     if lacking:
         names = dict.fromkeys(entry.name for _, _, entry in lacking)
         at = min(max(one.answered, other.answered) for one, other, _ in lacking)
-        yield Disagreement(at, "members-differ", (), tuple(_variants(name, look) for name in names))
+        yield Disagreement(at, "members-differ", (), tuple(_variants(name, look, facts.keys) for name in names))
     last, never_compacted = look[-1], look[-1].whole.endswith(" since -1")
     for contents in look[1:-1]:
         of_the_same = contents.whole.partition(" ")[2] == last.whole.partition(" ")[2]  # else one compacted meanwhile
-        alike = not mixed and versions.get(contents.member) == versions.get(last.member)
+        alike = not mixed and facts.versions.get(contents.member) == facts.versions.get(last.member)
         if contents.whole != last.whole and of_the_same and (alike or never_compacted):
             what = f"the digest of all changes ({contents.member}: {contents.whole}; {last.member}: {last.whole})"
             yield Disagreement(contents.answered, "members-differ", (), (what,))
 
 
-def _variants(name: str, look: Sequence[Contents]) -> str:
-    """Which members held what under a name; what the fewest members held is first."""
+def _variants(name: str, look: Sequence[Contents], keys: Sequence[str]) -> str:
+    """Which members held what under a name; what the fewest members held is first. keys: the names of the locks."""
 
     def held(contents: Contents) -> str:
         entry = next((entry for entry in contents.entries if entry.name == name), None)
@@ -93,7 +94,10 @@ def _variants(name: str, look: Sequence[Contents]) -> str:
 
     by_variant = grouped({contents.member: held(contents) for contents in look}.items(), lambda item: item[1])
     variants = sorted(by_variant.items(), key=lambda item: len(item[1]))
-    return f"{name} ({'; '.join(f'{listing([who for who, _ in members])}: {what}' for what, members in variants)})"
+    plain = unquote(name)
+    lock = max((key for key in keys if key and key in plain), key=len, default="")
+    shown = plain.replace(lock, "the lock" if len(keys) == 1 else f"lock {keys.index(lock) + 1}") if lock else name
+    return f"{shown} ({'; '.join(f'{listing([who for who, _ in members])}: {what}' for what, members in variants)})"
 
 
 def _lacking(look: Sequence[Contents]) -> Iterator[tuple[Contents, Contents, Entry]]:
@@ -133,10 +137,10 @@ def _unknown(holder: Contents, other: Contents) -> Iterator[Entry]:
 def _beside(look: Sequence[Contents]) -> Iterator[Disagreement]:
     """Keys beside the locks that a member lacks though they must be there, or holds after an acknowledged removal."""
     for contents in look[1:]:
-        lost, undead = ("write-not-kept", contents.lost, "no"), ("removed-write-kept", contents.undead, "still")
-        for kind, names, word in (lost, undead):
+        lost = ("write-not-kept", contents.lost, "lacked")
+        for kind, names, word in (lost, ("removed-write-kept", contents.undead, "still held")):
             if names:
-                what = tuple(f"{contents.member} had {word} key {name}" for name in names)
+                what = tuple(f"{contents.member} {word} {name}" for name in names)
                 yield Disagreement(contents.answered, kind, (), what)
 
 
@@ -151,22 +155,22 @@ def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Ho
         gone = [hold for hold in in_force if hold.token not in numbers]
         unchanged = (entry.created for entry in contents.entries if entry.created == entry.changed)
         kept = [hold for number in unchanged for hold in released.get(number, ())]
-        for kind, holds, word in (("grant-not-kept", gone, "no"), ("released-grant-kept", kept, "still")):
+        for kind, holds, word in (("grant-not-kept", gone, "lacked"), ("released-grant-kept", kept, "still held")):
             for hold in holds:
-                what = f"{contents.member} had {word} change {hold.token}"
+                what = f"{contents.member} {word} token {hold.token}"
                 yield Disagreement(contents.answered, kind, (hold.row,), (what,))
 
 
 def _conclusion(view: View, wrong: Disagreement) -> str:
     more = (f"{len(wrong.what) - NAMED} more",) if len(wrong.what) > NAMED else ()
     what = {
-        "members-differ": "its members held different things",
-        "grant-not-kept": "a grant in force was not there",
-        "released-grant-kept": "a grant was there whose release had been acknowledged",
-        "write-not-kept": "acknowledged writes beside the locks were not there",
-        "removed-write-kept": "keys beside the locks were there whose removal had been acknowledged",
+        "members-differ": "what a member held differs from what another held",
+        "grant-not-kept": "a member lacked a grant in force",
+        "released-grant-kept": "a member still held a grant whose release had been acknowledged",
+        "write-not-kept": "a member lacked acknowledged writes to keys that are no locks",
+        "removed-write-kept": "a member still held keys, none of a lock, whose removal had been acknowledged",
     }[wrong.kind]
-    return f"So {what}, past all links, at {view.clock(wrong.at)}: {listing([*wrong.what[:NAMED], *more])}."
+    return f"So, when it answered at {view.clock(wrong.at)}, {what}: {listing([*wrong.what[:NAMED], *more])}."
 
 
 MEMBERS_AGREE: Final = Property(

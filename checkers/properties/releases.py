@@ -19,7 +19,7 @@ from checkers.history.view import View
 from checkers.properties.property import HANGS, ONE_HOLDER, Examined, Need, Property
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.shared_counters import Exercise, fault_missed, idle, unanswered, unless
-from checkers.row_format import INFINITY, SHARED, F, Outcome, Reason
+from checkers.row_format import INFINITY, NOT_ASKED, SHARED, F, Outcome
 
 STALE_RELEASES: Final = "releases of what another held"
 CRASHED: Final = "holders that died or hung"
@@ -28,8 +28,6 @@ SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
 
 _KILLED: Final = ("kill-holder", "kill-before-release", "kill-after-renewal", "at-every-request-kill")
 """Faults that kill a holder."""
-_NOT_ASKED: Final = (Reason.UNAVAILABLE, Reason.DENIED)
-"""Reasons of failed acquires that were never in line for the lock."""
 
 
 def _examine_owner_release(view: View) -> Examined:
@@ -163,7 +161,14 @@ def _kept(view: View, wait: WaitForLease) -> Finding:
     holders = (hold.row,) if successor is None else (hold.row, successor)
     freed = "never-freed" if successor is None else "freed-late"
     kind = freed if wait.crash.fault.kind == "kill" else "kept-by-a-hung-holder"
-    return Finding(kind, at, tuple(dict.fromkeys((*holders, *islice(waiters, 1)))), holders)
+    ttl = "" if view.facts.lease == "none" else f"the TTL of {hold.ttl / 1e9:g} s and "
+    limits = f"{ttl}the bound of {view.facts.bounds[CRASH_RELEASE.id] / 1e9:g} s"
+    why = {
+        "freed-late": f"So what the dead holder held was freed later than {limits} allow.",
+        "kept-by-a-hung-holder": f"So a holder that hung kept everybody else out for longer than {limits} allow.",
+    }
+    witness = tuple(dict.fromkeys((*holders, *islice(waiters, 1))))
+    return Finding(kind, at, witness, holders, conclusion=why.get(kind, ""))
 
 
 def _crashes(view: View) -> Iterator[Crash]:
@@ -218,7 +223,7 @@ def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[i
     for row in view.attempts_by_key.get(key, ()):
         if view.outcome[row] == Outcome.INFO:
             unanswered.append(row)
-        elif not (shared and view.flags[row] & SHARED) and view.reason[row] not in _NOT_ASKED:
+        elif not (shared and view.flags[row] & SHARED) and view.reason[row] not in NOT_ASKED:
             spans.append((view.inv[row], view.ret[row]))
     return spans, unanswered
 

@@ -10,16 +10,14 @@ base the list from which it was made: two acknowledged sales from one list sold 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from checkers.claims import matches
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised, short_of, write_missed
+from checkers.properties.violation_stories import Narrator
 from checkers.row_format import FINAL, LATE, NONE, F, Outcome
 
-LISTS: Final = ("set", "inventory", "once", "transfer*")
-"""Patterns of the workloads whose cells are lists that are written back with one more element."""
 ACKNOWLEDGED: Final = "acknowledged updates"
 LOST: Final = "lost updates"
 FORKS: Final = "lists that were written back twice"
@@ -37,7 +35,7 @@ def _examine_lists(view: View) -> Examined:
     There is one violation for each branch of lost writes that leaves the path of the surviving writes. Its witness is
     both writes at the fork, the reads before them and the final read.
     """
-    if not matches(view.facts.workload, LISTS):
+    if not view.facts.keeps_lists:
         return Examined(())
     findings: list[Finding] = []
     final = _final_reads(view)
@@ -65,7 +63,7 @@ def _examine_lists(view: View) -> Examined:
 
 
 def _exercise_lists(view: View) -> Exercise:
-    if not matches(view.facts.workload, LISTS):
+    if not view.facts.keeps_lists:
         return Exercise(f"the workload {view.facts.workload} keeps no list of updates")
     counted = {ACKNOWLEDGED: len(view.rows(F.WRITE, outcomes=(Outcome.OK,)))}
     few = short_of(counted, {ACKNOWLEDGED: 2})
@@ -113,7 +111,9 @@ def _path(view: View, by_value: Mapping[int, int], final: int) -> tuple[list[int
         path.append(row)
         element = view.base[row]
     if len(path) != view.base[final]:
-        return path, Finding("corrupt-list", view.inv[final], (*path[:1], final))
+        right = f"{len(path)} element{'s' * (len(path) != 1)}"
+        why = f"So the final list is not what its writers made of it, which has {right}."
+        return path, Finding("corrupt-list", view.inv[final], (*path[:1], final), conclusion=why)
     return path, None
 
 
@@ -133,7 +133,10 @@ def _fork(view: View, reads: Mapping[int, list[int]], survivor: int | None, root
         return Finding("vanished", view.inv[root], (*_read_before(view, reads, root), root, final))
     first, second = sorted((survivor, root), key=lambda row: view.inv[row])
     rows = (*_read_before(view, reads, first), *_read_before(view, reads, second), first, second, final)
-    return Finding("lost-update", view.inv[second], tuple(dict.fromkeys(rows)))
+    lost = f"{Narrator(view).worker(view.process[root])}'s {view.value[root]}"
+    last = f"the final list, read at {view.clock(view.ret[final])}, does not have it"
+    why = f"So {lost} is lost: both had read the same list, and {last}."
+    return Finding("lost-update", view.inv[second], tuple(dict.fromkeys(rows)), conclusion=why)
 
 
 def _read_before(view: View, reads: Mapping[int, list[int]], write: int) -> Iterator[int]:

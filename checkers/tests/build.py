@@ -19,6 +19,7 @@ from checkers.models.engine_answer import EngineAnswer
 from checkers.models.model import Illegal, Model, Settings
 from checkers.models.operations import Operations
 from checkers.properties.check_result import CheckResult
+from checkers.properties.conclusions import COSTS
 from checkers.row_format import FIELDS, FINAL, NONE, F, Outcome, Reason
 
 OK, FAIL, INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
@@ -125,7 +126,7 @@ def result_on(book: Book, name: str) -> CheckResult:
     history = book.history()
     (result,) = check(history, [name])
     for violation in result.violations:
-        assert violation.story
+        assert violation.story[-1].endswith(COSTS[violation.kind])
         assert all(0 <= row < len(history) for row in (*violation.rows, *violation.holders))
     return result
 

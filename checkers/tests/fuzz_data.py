@@ -186,8 +186,7 @@ def set_acts(rng: Random, initial: Sequence[Hashable]) -> list[Act]:
 
 def sets(rng: Random, settings: Settings) -> Drawn:
     initial = () if settings.initial is UNSET else settings.initial
-    acts = set_acts(rng, initial)
-    return drawn(acts, frozenset(initial), partial(set_step, settings=settings))
+    return drawn(set_acts(rng, initial), frozenset(initial), partial(set_step, settings=settings))
 
 
 def counter_step(state: int, act: Act, *, settings: Settings) -> Iterator[int]:

@@ -93,7 +93,6 @@ def test_histories_that_disagree_only_together_are_named_by_a_range(monkeypatch:
 
 
 def test_brute_force_finds_an_order_exactly_when_one_exists() -> None:
-    """Compares `brute.explained`, on which most of exhaustive search rests, with trying all permutations."""
     rng = Random(1)
     seen = Counter[bool]()
     for _ in range(1500):

@@ -98,12 +98,6 @@ def test_json(folder: Path, run: Run) -> None:
     assert result["violations"][0]["kind"] == "overlap"
 
 
-def test_usage_of_recordings(run: Run) -> None:
-    for arguments in ((), ("--property", "nonsense", "x"), ("--jso", "x")):
-        assert run(*arguments)[0] == 2
-    assert "server-exclusion" in run("--property", "nonsense", "x")[2]
-
-
 def test_every_property_can_be_asked_for(folder: Path, run: Run) -> None:
     status, out, _ = run(folder / "good.arrow", *(word for name in PROPERTIES for word in ("--property", name)))
     assert status == 0
@@ -236,23 +230,18 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
     assert "\n" not in answer["reason"]
 
 
+NO_MODEL = "nonsense; no.such.module:Model; mutex --permits 0; mutex --budget nan; lease --ttl 0; lease --drift 1; "
+NO_MODEL += "register --failed-cas maybe; register --property fifo"
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        "--model nonsense",
-        "--model no.such.module:Model",
-        "--model mutex --permits 0",
-        "--model mutex --budget nan",
-        "--model lease --ttl 0",
-        "--model lease --drift 1",
-        "--model register --failed-cas maybe",
-        "--model register --property fifo",
-        "--mod mutex",
-    ],
+    "options", [*(f"--model {words}" for words in NO_MODEL.split("; ")), "--property nonsense", "--mod mutex"]
 )
-def test_usage_of_models(tmp_path: Path, run: Run, options: str) -> None:
+def test_usage(tmp_path: Path, run: Run, options: str) -> None:
     status, out, err = run(tmp_path / "history", *options.split())
     assert (status, out, err.startswith("Usage: python -m checkers "), "invalid _" in err) == (2, "", True, False)
+    assert run()[0] == 2
+    assert ("server-exclusion" in err) == ("nonsense" in err and "--property" in options)
 
 
 def test_folders_and_several_files(tmp_path: Path, run: Run) -> None:
@@ -302,7 +291,6 @@ def test_file_names_that_are_no_text_are_accepted(tmp_path: Path) -> None:
 
 
 def test_a_judgement_under_a_model_imports_no_unneeded_modules(tmp_path: Path) -> None:
-    """Most of the time for a small history is spent on starting."""
     (tmp_path / "history.edn").write_text(FRESH)
     program = (
         "import sys; from checkers.__main__ import main; "

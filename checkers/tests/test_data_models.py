@@ -109,7 +109,9 @@ def test_transactions_read_and_write_several_registers_at_once() -> None:
     assert decide(history_of([transact((("r", "y", 5),), 1, 2)]), "multi-register", Settings(initial={"y": 5})).valid
 
 
-def test_a_malformed_transaction_is_refused() -> None:
+def test_a_malformed_transaction_or_addition_is_refused() -> None:
+    with pytest.raises(BadHistory, match="'x'"):
+        Counter.of(history_of([add("x", 1, 2)]), PLAIN)
     for odd in (5, (("x", "y"),), (("add", "x", 1),)):
         history = history_of([Act(F.TRANSACT, "ok", odd, 1, 2)])
         with pytest.raises(BadHistory, match="a transaction"):
@@ -172,18 +174,12 @@ def test_each_model_names_the_operations_that_an_operation_needs() -> None:
 
 
 def test_sets_and_counters_of_many_unanswered_additions_need_no_search() -> None:
-    """Half of two hundred additions without an answer happened: too many choices to try all."""
     happened = [add(n, n, 0, "info") for n in range(1, 100)]
     acts = [*happened, *(add(n, n, 0, "info") for n in range(101, 200))]
     assert decide(history_of([*acts, read(tuple(range(1, 100)), 500, 501)]), "set", PLAIN, 0).valid
     once = [act._replace(value=1) for act in acts]
     assert decide(history_of([*once, read(99, 500, 501)]), "counter", PLAIN, 0).valid
     assert decide(history_of([*once, read(199, 500, 501)]), "counter", PLAIN, 0).valid is False
-
-
-def test_only_numbers_are_added_to_a_counter() -> None:
-    with pytest.raises(BadHistory, match="'x'"):
-        Counter.of(history_of([add("x", 1, 2)]), PLAIN)
 
 
 def test_a_lost_element_is_reported_with_its_rows() -> None:
@@ -198,7 +194,8 @@ def test_a_lost_element_is_reported_with_its_rows() -> None:
     assert certify(history, PLAIN, True, range(len(acts))) is not None
 
 
-def test_an_element_that_came_back_is_not_lost() -> None:
+def test_an_element_may_come_back_or_stand_twice_if_it_was_added_twice() -> None:
+    assert not set_full(history_of([add(1, 1, 2), add(1, 1, 0, "info"), read((1, 1), 3, 4)]), PLAIN).conflicts
     history = history_of([add(1, 1, 2), read((), 3, 4), read((1,), 5, 6)])
     assert not set_full(history, PLAIN).conflicts
     assert certify(history, PLAIN, True, (0, 1, 2)) is None
@@ -218,10 +215,6 @@ def test_an_impossible_read_of_elements_is_reported(kind: str, acts: list[Act]) 
     answer = set_full(history, PLAIN)
     assert [conflict.kind for conflict in answer.conflicts] == [kind]
     assert certify(history, PLAIN, False, answer.conflicts[0].rows) is None
-
-
-def test_an_element_added_twice_may_stand_twice() -> None:
-    assert not set_full(history_of([add(1, 1, 2), add(1, 1, 0, "info"), read((1, 1), 3, 4)]), PLAIN).conflicts
 
 
 def test_a_set_that_nobody_reads_is_not_exercised() -> None:

@@ -13,7 +13,7 @@ from checkers.properties.fenced_store import STALE
 from checkers.properties.shared_counters import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
 from checkers.properties.updates import DUPLICATES, FORKS, JOBS, LOST, PER_JOBS
 from checkers.row_format import LATE, NONE, SHARED, F, Reason
-from checkers.tests.build import FAIL, GOOD, INFO, INVALID, VALID, Book, answers, cases, known, result_on, there
+from checkers.tests.build import FAIL, GOOD, INFO, INVALID, VALID, Book, cases, known, result_on, there
 
 MS = 1_000_000
 SERVER, HOLDERS, TOKENS = "server-exclusion", "holder-exclusion", "token-order"
@@ -61,7 +61,8 @@ ASKED_AGAIN = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=
 TWO_KEYS = Book().acquire(1, 2, 1).acquire(1, 2, 2, key=1)
 STORY = (
     "worker 1 was granted the lock at 0.100 s",
-    "its lease ran out at 1.000 s while it was hit by freeze-holder",
+    "worker 1 was frozen by freeze-holder from",
+    "lease ran out at 1.000 s",
     "worker 2 was granted the lock at 2.000 s",
 )
 TOKEN, LEFT = Book().acquire(1, 2, 1, token=5), Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1)
@@ -154,7 +155,6 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_the_work_for_many_movable_grants_is_bounded(looked_at: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget counts the cost of each set of movable grants, so that hundreds of grants cannot take hours."""
     monkeypatch.setattr(schedule, "BUDGET", 10_000)
     found = result_on(crowded(1_000, 3), SERVER)
     assert found.valid is None
@@ -215,6 +215,8 @@ def delayed(sent: int) -> Book:
     return book.fault("delayed-write", 12, 20, target="requests of clients c2 to the store")
 
 
+STRICT, STATE = "fence-writes-strict", ("compare-and-set", "idempotency-key")
+LOOKS = ("fence-writes", STRICT, "fence-reads-and-writes", "compare-owner")
 ONE = Book(store="fence-writes", keys=("a",)).acquire(1, 2, 1, token=1)
 AT_ONCE = ONE.then().write(5, 9, 1, 10, token=1).write(6, 9, 1, 11, token=1).write(7, 9, 1, 10, token=1)
 AT_ONCE.read(10, 11, 1, 11).read(12, 13, 1, 11)
@@ -252,27 +254,14 @@ test_a_store_that_accepts_a_stale_write_is_reported = known(
     ("repeated values are searched", AT_ONCE, VALID),
     ("repeated values without an order", AT_ONCE.then().read(14, 15, 1, 10), {"kinds": ["no-order"]}),
     ("an unknown store mode", stale("of-tomorrow"), {"valid": None}),
+    *((f"{store}: refused", stale(store), REFUSED) for store in LOOKS),
+    *((f"{store}: accepted", stale(store, outcome=1), {"valid": False, "holders": (0, 2)}) for store in LOOKS),
+    *((f"{store}: the last one is read", stale(store).final(20, 21, 20), VALID) for store in LOOKS if store != STRICT),
+    *((f"{store}: nothing is read", stale(store).final(20, 21, -1), INVALID) for store in LOOKS if store != STRICT),
+    # They look at the state alone.
+    *((f"{store}: no holder is stale", stale(store, outcome=1), VALID) for store in STATE),
+    *((store, stale(store), {"unexercised": f"the store mode {store} knows no holders"}) for store in STATE),
 )
-
-
-@pytest.mark.parametrize("store", ["fence-writes", "fence-writes-strict", "fence-reads-and-writes", "compare-owner"])
-def test_a_stale_write_must_be_refused(store: str) -> None:
-    assert answers(FENCE, stale(store), REFUSED) == REFUSED
-    accepted = {"valid": False, "holders": (0, 2)}
-    assert answers(FENCE, stale(store, outcome=1), accepted) == accepted
-
-
-@pytest.mark.parametrize("store", ["fence-writes", "fence-reads-and-writes", "compare-owner"])
-def test_the_final_read_sees_the_last_accepted_write(store: str) -> None:
-    assert answers(FENCE, stale(store).final(20, 21, 20), VALID) == VALID
-    assert answers(FENCE, stale(store).final(20, 21, -1), INVALID) == INVALID
-
-
-@pytest.mark.parametrize("store", ["compare-and-set", "idempotency-key"])
-def test_a_store_that_looks_at_the_state_alone_knows_no_stale_holder(store: str) -> None:
-    assert answers(FENCE, stale(store, outcome=1), VALID) == VALID
-    no_holders = {"unexercised": f"the store mode {store} knows no holders"}
-    assert answers(FENCE, stale(store), no_holders) == no_holders
 
 
 def test_a_valid_store_history_comes_with_an_order_as_proof() -> None:
@@ -362,7 +351,7 @@ def sales(*bases: int) -> Book:
     return book
 
 
-SOLD = ("worker 3's write of 300",)
+SOLD = ("worker 3 added 300 to the list ending in 100",)
 TWICE = {"kinds": ["done-twice", "done-twice"], DUPLICATES: 2, PER_JOBS: 1000}
 
 test_jobs_and_sales = known(

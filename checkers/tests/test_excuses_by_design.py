@@ -11,7 +11,9 @@ from checkers.row_format import F, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases
 
 MS = 1_000_000
-TWICE = "granted-while-held"
+TWICE, SMALLER, BY_HUNG = "granted-while-held", "token-not-larger", "kept-by-a-hung-holder"
+BY_ANOTHER, RENEWED, CLOCK = "released-by-another", "renewed-anothers", "client-clock"
+LEFT, MISSED = "left-behind", "not-recovered"
 EMPTY = Book(keys=("a",), workers=8, ttl=40)
 REFUSED: dict[str, Any] = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
 
@@ -21,7 +23,7 @@ def explains(mechanism: str, book: Book, kind: str, *owners: int, at: int = 60) 
     history = book.history()
     view = View(history)
     holders = tuple(view.holds.by_owner[owner].row for owner in owners)
-    rows = (*holders, *view.rows(F.WRITE))
+    rows = (*holders, *view.rows(F.WRITE)) or tuple(view.rows(F.ACQUIRE)[-1:])
     return MECHANISMS[mechanism](Incident(Violation(kind, at, rows, holders, ()), view, history.faults))
 
 
@@ -69,39 +71,8 @@ OTHER_KEY = (
 )  # fmt: skip
 
 
-@cases(
-    "told, kind, owners, expected",
-    ("and so is the release itself", handed(45, 47), "released-anothers", (1, 2), True),
-    ("its lease could end between a look and the deletion", handed(25, 47), TWICE, (2, 3), True),
-    ("or so it could without an answer", handed(25, 47, INFO), "overlap", (2, 3), True),
-    ("not while its lease lasted: the answer came late", handed(25, 47, lease=60), TWICE, (2, 3), False),
-    ("not one that was answered before", handed(35, 38), TWICE, (2, 3), False),
-    ("not one that was sent after", handed(61, 62), TWICE, (2, 3), False),
-    ("not one that was refused", handed(45, 47, FAIL), TWICE, (2, 3), False),
-    ("who was not hands over", FREED_IN_TURN, TWICE, (4, 3), False),
-    ("not of another key", OTHER_KEY, TWICE, (2, 3), False),
-)
-def test_released_by_another(told: Book, kind: str, owners: tuple[int, ...], expected: bool) -> None:
-    assert explains("released-by-another", told, kind, *owners) is expected
-
-
 LATER = EMPTY.then().acquire(9, 10, 1, sent=10).acquire(11, 60, 2, sent=15).renew(61, 62, 2)
 GAVE_BACK = two().release(20, 21, 1).renew(19, 23, 1)
-
-
-@cases(
-    "told, kind, owners, expected",
-    ("acknowledged across the end of its lease", two().renew(45, 52, 1), TWICE, (1, 2), True),
-    ("one in time prolongs for the next", two().renew(30, 31, 1).renew(53, 54, 1), TWICE, (1, 2), False),
-    ("not one that was refused", two().renew(53, 54, 1, **REFUSED), TWICE, (1, 2), False),
-    ("not the later holder's", LATER, "overlap", (1, 2), False),
-    ("what has been released is not its own", GAVE_BACK, TWICE, (1, 2), True),
-    ("nor is it by the kind of the violation", GAVE_BACK, "renewed-after-release", (1,), True),
-    ("a lie is what its kind says", two().renew(61, 62, 1), "renewed-though-lost", (1, 2), True),
-    ("what it told wrongly is refused the next time", two().renew(53, 54, 1), "refused-though-held", (1,), True),
-)
-def test_renewed_anothers(told: Book, kind: str, owners: tuple[int, ...], expected: bool) -> None:
-    assert explains("renewed-anothers", told, kind, *owners) is expected
 
 
 def hung(kind: str = "stall", healed: int = 90, **more: Any) -> Book:
@@ -112,24 +83,6 @@ def kept_alive(session: int) -> Book:
     return hung("call", session=7).add(F.KEEP_ALIVE, 30, 31, session=session)
 
 
-@cases(
-    "told, mechanism, kind, owner, expected",
-    ("never freed after a kill", hung("kill"), "never-expires", "never-freed", 1, True),
-    ("freed late after a kill", hung("kill"), "never-expires", "freed-late", 1, True),
-    ("another died", hung("kill"), "never-expires", "never-freed", 2, False),
-    ("nobody died", two(), "never-expires", "never-freed", 1, False),
-    ("hung and renewed", hung().renew(30, 31, 1), "hung-but-renewed", "kept-by-a-hung-holder", 1, True),
-    ("what is renewed need not expire", hung().renew(30, 31, 1), "never-expires", "kept-by-a-hung-holder", 1, False),
-    ("the keep-alive of its session", kept_alive(7), "hung-but-renewed", "kept-by-a-hung-holder", 1, True),
-    ("the keep-alive of another session", kept_alive(8), "hung-but-renewed", "kept-by-a-hung-holder", 1, False),
-    ("its client had noticed", two().lost(30, 1), "gave-up", "nested-refused", 1, True),
-    ("its client had not", two(), "gave-up", "nested-refused", 1, False),
-    ("that explains no other token", two().lost(30, 1), "gave-up", "token-changed", 1, False),
-)  # fmt: skip
-def test_a_death_or_hang_explains_its_cases(told: Book, mechanism: str, kind: str, owner: int, expected: bool) -> None:
-    assert explains(mechanism, told, kind, owner) is expected
-
-
 def left_behind(outcome: Any = INFO, alive: int = 30, key: int = 0) -> Book:
     """A release at 20, and later a sign of life of its session. Somebody asks from 40 on, after the fault."""
     told = Book(keys=("a", "b"), workers=8, ttl=40).acquire(9, 10, 1, sent=10, session=7, key=key)
@@ -138,22 +91,6 @@ def left_behind(outcome: Any = INFO, alive: int = 30, key: int = 0) -> Book:
 
 
 WAITED = left_behind(OK).acquire(16, 18, 3, outcome=FAIL, reason=Reason.TIMEOUT)
-
-
-@cases(
-    "told, kind, expected",
-    ("a release without an answer in a session that lives", left_behind(), "not-recovered", True),
-    ("that explains nothing else", left_behind(), "never-freed", False),
-    ("not in a session that was not heard of again", left_behind(alive=19), "not-recovered", False),
-    ("not of another key", left_behind(key=1), "not-recovered", False),
-    ("a wait that ended during the fault", WAITED, "not-recovered", True),
-)
-def test_a_request_left_behind_excuses_only_a_missed_recovery_of_its_key(told: Book, kind: str, expected: bool) -> None:
-    view = View(told.history())
-    row = view.rows(F.ACQUIRE)[-1]
-    assert (
-        MECHANISMS["left-behind"](Incident(Violation(kind, 60, (row,), (), ()), view, view.history.faults)) is expected
-    )
 
 
 def at_ttl(ttl: int) -> Book:
@@ -169,40 +106,6 @@ NOTICED_AT_ONCE = EMPTY.then().acquire(9, 55, 1, sent=10).lost(56, 1, sent=50).a
 NO_LEASES = EMPTY.then(lease="none").acquire(9, 10, 1, sent=10).acquire(11, 60, 2, sent=59)
 
 
-@cases(
-    "mechanism, told, kind, at, expected",
-    ("just after it", "outlived-ttl", two(), "overlap", 50, True),
-    ("not for a client that noticed", "outlived-ttl", two().lost(55, 1), "overlap", 60, False),
-    ("it noticed after it wrote", "outlived-ttl", two().write(52, 53, 1, 7).lost(55, 1), "lost-update", 60, True),
-    ("not for a service that lies", "outlived-ttl", two(), TWICE, 60, False),
-    ("not while renewals were acknowledged", "outlived-ttl", two().renew(30, 31, 1), "overlap", 60, False),
-    ("somebody asked, without an answer", "keepalive-died", KEPT_ALIVE, "overlap", 60, False),
-    ("somebody asked too late", "keepalive-died", ASKED_LATE, "overlap", 60, True),
-    ("an answer that came when the lease was over", "answer-past-ttl", ANSWERED_LATE, "overlap", 60, True),
-    ("one that came in time", "answer-past-ttl", ANSWERED, "overlap", 60, False),
-    ("nobody went in who noticed at once", "answer-past-ttl", NOTICED_AT_ONCE, "overlap", 60, False),
-    ("no server gave it", "went-ahead", at_ttl(0), "overlap", 60, True),
-    ("that explains no token", "went-ahead", at_ttl(0), "token-repeated", 60, False),
-    ("a server did", "went-ahead", at_ttl(40), "overlap", 60, False),
-    ("a lock without leases has no ttl to give", "went-ahead", NO_LEASES, "overlap", 60, False),
-)  # fmt: skip
-def test_a_missed_ttl_explains_only_its_cases(mechanism: str, told: Book, kind: str, at: int, expected: bool) -> None:
-    assert explains(mechanism, told, kind, 1, 2, at=at) is expected
-
-
-@cases(
-    "begun, healed, kind, expected",
-    ("hit while it held", 20, 30, "failover", True),
-    ("hit before", 5, 8, "failover", False),
-    ("hit after the other was granted it", 61, 70, "failover", False),
-    ("no session is lost with a worker", 20, 30, "freeze", False),
-)
-def test_a_session_that_was_lost(begun: int, healed: int, kind: str, expected: bool) -> None:
-    told = NO_LEASES.then()
-    told.fault("f", begun, healed, kind=kind, owner=1 if kind == "freeze" else 0).release(90, 91, 1)
-    assert explains("session-lost", told, "overlap", 1, 2) is expected
-
-
 def clocks(*tokens: int) -> Book:
     """Worker 1 asks first, at 1 s, and gets the lock last, at 2.9 s. Worker 2 asks at 2 s and gets it at 2.5 s."""
     told = EMPTY.then(ttl=1000 * MS)
@@ -215,16 +118,76 @@ def skewed(process: int, healed: int = 4000 * MS) -> Book:
     return clocks(3000 * MS, 7).fault("skew-workers", 500 * MS, healed, kind="skew", process=process)
 
 
+def hit(begun: int, healed: int, kind: str) -> Book:
+    return NO_LEASES.then().release(90, 91, 1).fault("f", begun, healed, kind=kind, owner=int(kind == "freeze"))
+
+
 @cases(
-    "told, kind, expected",
-    ("given by a clock", clocks(10**18 + 1001 * MS, 10**18 + 2001 * MS), "token-not-larger", True),
-    ("the second is too small", clocks(3000 * MS, 7), "token-not-larger", False),
-    ("nothing but the order of tokens", clocks(1001 * MS, 2001 * MS), "overlap", False),
-    ("the clock of the second had been moved", skewed(process=2), "token-not-larger", True),
-    ("it had been set right again", skewed(process=2, healed=1900 * MS), "token-not-larger", False),
+    "mechanism, told, kind, owners, expected",
+    ("and so is the release itself", BY_ANOTHER, handed(45, 47), "released-anothers", (1, 2), True),
+    ("its lease could end between a look and the deletion", BY_ANOTHER, handed(25, 47), TWICE, (2, 3), True),
+    ("or so it could without an answer", BY_ANOTHER, handed(25, 47, INFO), "overlap", (2, 3), True),
+    ("not while its lease lasted: the answer came late", BY_ANOTHER, handed(25, 47, lease=60), TWICE, (2, 3), False),
+    ("not one that was answered before", BY_ANOTHER, handed(35, 38), TWICE, (2, 3), False),
+    ("not one that was sent after", BY_ANOTHER, handed(61, 62), TWICE, (2, 3), False),
+    ("not one that was refused", BY_ANOTHER, handed(45, 47, FAIL), TWICE, (2, 3), False),
+    ("who was not hands over", BY_ANOTHER, FREED_IN_TURN, TWICE, (4, 3), False),
+    ("not of another key", BY_ANOTHER, OTHER_KEY, TWICE, (2, 3), False),
+    ("acknowledged across the end of its lease", RENEWED, two().renew(45, 52, 1), TWICE, (1, 2), True),
+    ("one in time prolongs for the next", RENEWED, two().renew(30, 31, 1).renew(53, 54, 1), TWICE, (1, 2), False),
+    ("not one that was refused", RENEWED, two().renew(53, 54, 1, **REFUSED), TWICE, (1, 2), False),
+    ("not the later holder's", RENEWED, LATER, "overlap", (1, 2), False),
+    ("what has been released is not its own", RENEWED, GAVE_BACK, TWICE, (1, 2), True),
+    ("nor is it by the kind of the violation", RENEWED, GAVE_BACK, "renewed-after-release", (1,), True),
+    ("a lie is what its kind says", RENEWED, two().renew(61, 62, 1), "renewed-though-lost", (1, 2), True),
+    ("its lie is found out the next time", RENEWED, two().renew(53, 54, 1), "refused-though-held", (1,), True),
+    ("never freed after a kill", "never-expires", hung("kill"), "never-freed", (1,), True),
+    ("freed late after a kill", "never-expires", hung("kill"), "freed-late", (1,), True),
+    ("another died", "never-expires", hung("kill"), "never-freed", (2,), False),
+    ("nobody died", "never-expires", two(), "never-freed", (1,), False),
+    ("hung and renewed", "hung-but-renewed", hung().renew(30, 31, 1), BY_HUNG, (1,), True),
+    ("what is renewed need not expire", "never-expires", hung().renew(30, 31, 1), BY_HUNG, (1,), False),
+    ("the keep-alive of its session", "hung-but-renewed", kept_alive(7), BY_HUNG, (1,), True),
+    ("the keep-alive of another session", "hung-but-renewed", kept_alive(8), BY_HUNG, (1,), False),
+    ("its client had noticed", "gave-up", two().lost(30, 1), "nested-refused", (1,), True),
+    ("its client had not", "gave-up", two(), "nested-refused", (1,), False),
+    ("that explains no other token", "gave-up", two().lost(30, 1), "token-changed", (1,), False),
+    ("not for a client that noticed", "outlived-ttl", two().lost(55, 1), "overlap", (1, 2), False),
+    ("it noticed after it wrote", "outlived-ttl", two().write(52, 53, 1, 7).lost(55, 1), "lost-update", (1, 2), True),
+    ("not for a service that lies", "outlived-ttl", two(), TWICE, (1, 2), False),
+    ("not while renewals were acknowledged", "outlived-ttl", two().renew(30, 31, 1), "overlap", (1, 2), False),
+    ("somebody asked, without an answer", "keepalive-died", KEPT_ALIVE, "overlap", (1, 2), False),
+    ("somebody asked too late", "keepalive-died", ASKED_LATE, "overlap", (1, 2), True),
+    ("an answer that came when the lease was over", "answer-past-ttl", ANSWERED_LATE, "overlap", (1, 2), True),
+    ("one that came in time", "answer-past-ttl", ANSWERED, "overlap", (1, 2), False),
+    ("nobody went in who noticed at once", "answer-past-ttl", NOTICED_AT_ONCE, "overlap", (1, 2), False),
+    ("no server gave it", "went-ahead", at_ttl(0), "overlap", (1, 2), True),
+    ("that explains no token", "went-ahead", at_ttl(0), "token-repeated", (1, 2), False),
+    ("a server did", "went-ahead", at_ttl(40), "overlap", (1, 2), False),
+    ("a lock without leases has no ttl to give", "went-ahead", NO_LEASES, "overlap", (1, 2), False),
+    ("given by a clock", CLOCK, clocks(10**18 + 1001 * MS, 10**18 + 2001 * MS), SMALLER, (2, 1), True),
+    ("the second is too small", CLOCK, clocks(3000 * MS, 7), SMALLER, (2, 1), False),
+    ("nothing but the order of tokens", CLOCK, clocks(1001 * MS, 2001 * MS), "overlap", (2, 1), False),
+    ("the clock of the second had been moved", CLOCK, skewed(process=2), SMALLER, (2, 1), True),
+    ("it had been set right again", CLOCK, skewed(process=2, healed=1900 * MS), SMALLER, (2, 1), False),
+    ("a release without an answer in a session that lives", LEFT, left_behind(), MISSED, (), True),
+    ("that explains nothing else", LEFT, left_behind(), "never-freed", (), False),
+    ("not in a session that was not heard of again", LEFT, left_behind(alive=19), MISSED, (), False),
+    ("not of another key", LEFT, left_behind(key=1), MISSED, (), False),
+    ("a wait that ended during the fault", LEFT, WAITED, MISSED, (), True),
+    ("hit while it held", "session-lost", hit(20, 30, "failover"), "overlap", (1, 2), True),
+    ("hit before", "session-lost", hit(5, 8, "failover"), "overlap", (1, 2), False),
+    ("hit after the other was granted it", "session-lost", hit(61, 70, "failover"), "overlap", (1, 2), False),
+    ("no session is lost with a worker", "session-lost", hit(20, 30, "freeze"), "overlap", (1, 2), False),
 )
-def test_tokens_of_a_clients_clock(told: Book, kind: str, expected: bool) -> None:
-    assert explains("client-clock", told, kind, 2, 1) is expected
+def test_a_mechanism_explains_only_its_cases(
+    mechanism: str, told: Book, kind: str, owners: tuple[int, ...], expected: bool
+) -> None:
+    assert explains(mechanism, told, kind, *owners) is expected
+
+
+def test_a_lease_is_outlived_from_its_end_on() -> None:
+    assert explains("outlived-ttl", two(), "overlap", 1, 2, at=50)
 
 
 @cases("left, explained", ("longer than a fault", 30, True), ("for a moment", 12, False))

@@ -112,8 +112,6 @@ test_holders_and_clocks = known(
     ("the later holder's lease is not the one that was lost", stays(29), VIOLATED),
 )
 
-test_updates_and_clocks = known(UPDATES, ("an update lost by the jump", UPDATE, DOCUMENTED))
-
 test_stores_and_clocks = known(
     "fenced-store",
     ("a stale write in time", stale_write(35), DOCUMENTED),
@@ -176,15 +174,13 @@ def revoked(told: int = 40, outcome: Outcome = FAIL, answered: int = 0) -> Book:
     book = KEPT_ALIVE.then().acquire(9, 10, 1, sent=9, ttl=50, session=1)
     if answered:
         book.add(F.KEEP_ALIVE, answered - 1, answered, session=1, process=1)
-    reason = Reason.NOT_OWNER if outcome == FAIL else Reason.NONE
-    book.release(told, told + 1, 1, outcome, reason=reason, session=1)
+    book.release(told, told + 1, 1, outcome, reason=Reason.NOT_OWNER if outcome == FAIL else Reason.NONE, session=1)
     return book.acquire(11, 30, 2, sent=29, ttl=50, session=2).release(60, 61, 2, session=2)
 
 
 def revoked_unnoticed(outcome: Outcome = FAIL) -> Book:
     """As `revoked`, by a service that acknowledges every release. Then the former holder asks for the lock again."""
-    book = revoked(outcome=OK)
-    return book.add(F.ACQUIRE, 44, 45, outcome, process=1, session=1, reason=Reason.NOT_OWNER)
+    return revoked(outcome=OK).add(F.ACQUIRE, 44, 45, outcome, process=1, session=1, reason=Reason.NOT_OWNER)
 
 
 def granted_side_by_side(first: int = 11) -> Book:
@@ -303,18 +299,16 @@ def overtaken(
     return book.final(90, 91, 5, 1).fault("f", begun, healed, **more)
 
 
-test_a_write_that_came_late = known(
+test_a_lost_update = known(
     UPDATES,
+    ("by the jump of a clock", UPDATE, DOCUMENTED),
     ("held on its way", overtaken(granted=14), DOCUMENTED),
     ("sent before the fault", overtaken(13, granted=14), VIOLATED),
     ("sent after the fault", overtaken(5, 11, granted=14), VIOLATED),
     ("what was done to a worker meanwhile", overtaken(kind="stall", granted=14), VIOLATED),
     # Two are inside at once, and the second write is the one without an answer.
     ("a write sent after its successor's", overtaken(sent=24), VIOLATED),
-)
-
-test_a_write_that_the_machine_held_up = known(
-    UPDATES,
+    # The machine held it up.
     ("without an answer before it let go", overtaken(13), DOCUMENTED),
     ("with one after the next was granted the lock", overtaken(13, answered=21), DOCUMENTED),
     ("with one before", overtaken(13, answered=19), VIOLATED),

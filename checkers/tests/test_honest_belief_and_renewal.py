@@ -5,7 +5,7 @@ from typing import Any
 from checkers.claims import Claim, Hazard, Verdict
 from checkers.properties.honest_belief_and_renewal import LONGEST, NOTICED, REFUSED, RENEWED
 from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
-from checkers.row_format import SHARED, F, Reason
+from checkers.row_format import LATE, SHARED, F, Reason
 from checkers.tests.build import DOCUMENTED, FAIL, GOOD, INFO, INVALID, VALID, VIOLATED, Book, cases, known, result_on
 
 BELIEF = "honest-belief"
@@ -197,6 +197,7 @@ test_owner_release = known(
     ("acknowledged though another has it", followed().release(31, 32, 1), FOREIGN_RELEASE),
     ("refused", followed().release(31, 32, 1, FAIL), EXERCISED),
     ("not answered", followed().release(31, 32, 1, INFO), EXERCISED),
+    ("released once more, on purpose", followed().release(31, 32, 1, flags=LATE), IN_DOUBT),
     ("sent before the grant returned", followed().release(30, 32, 1), IN_DOUBT),
     ("who had it at that moment", THREE, {"rows": (0, 3, 4), "holders": (0, 3), **ANOTHERS}),
     ("when it could be over", followed().release(35, 36, 1), NOT_ITS_OWN),
@@ -229,7 +230,7 @@ BESIDE.acquire(14, 16, 2, ttl=10, flags=SHARED)
 SLOW = Book(**{**FACTS, "bounds": {"crash-release": 10**9}}, ttl=10**7).acquire(1, 2, 1)
 SLOW.fault("kill-holder", 3, 10**9, kind="kill", owner=1, process=1).acquire(5, 3 * 10**7 + 3, 2)
 NOBODY_WAITED = {"valid": True, WAITED_FOR: 0}
-WAITED = ("worker 2's acquire",)
+WAITED = ("worker 2 asked for the lock",)
 AT_A_MESSAGE = Book(**{**FACTS, "fault_names": ("at-every-request-kill",)}).acquire(9, 10, 1, ttl=10)
 AT_A_MESSAGE.fault("at-every-request-kill", 11, 60, kind="stall", owner=1, process=1).acquire(13, 70, 2)
 NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told": WAITED}  # row 3 waited at 28

@@ -124,8 +124,7 @@ def test_one_unexplained_violation_outweighs_all_explained_ones() -> None:
     found = judged(book)
     assert found.word is Verdict.VIOLATED
     assert found.violation is not None
-    history = book.history()
-    assert history.columns["owner"][list(found.violation.holders)].tolist() == [2, 3]
+    assert book.history().columns["owner"][list(found.violation.holders)].tolist() == [2, 3]
 
 
 def test_unknown_is_never_hidden_by_something_lighter() -> None:
@@ -230,7 +229,7 @@ def test_a_trial_without_a_fence_waits_for_a_stale_write_only_as_a_certain_contr
 
 def test_a_trial_waits_for_a_certain_hazard_and_ends_when_a_promise_is_broken() -> None:
     silent, shown = freeze(overlap().lost(15, 1), 5, 40), freeze(overlap(), 5, 40)
-    expected = {HOLDERS: "no violation by frozen-past-ttl yet"}
+    expected = {HOLDERS: ("no violation by frozen-past-ttl yet", True)}
     assert missing(silent.history(), [HOLDERS]) == expected
     assert missing(shown.history(), [HOLDERS]) == {}
     quiet = freeze(overlap(hazards=(QUIET,)).lost(15, 1), 5, 40)

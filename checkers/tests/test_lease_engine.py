@@ -238,7 +238,6 @@ def test_the_verifier_is_small_and_shares_nothing_with_the_engine() -> None:
 
 
 def test_exhaustive_search_loses_nothing_by_skipping_instants() -> None:
-    """It is enough to try each event as early as possible and whenever something has ended."""
     for number in range(40):
         case = fuzz_leases.single(Random(f"e{number}"))
         for mode in ("blind", "told", "full"):

@@ -159,26 +159,20 @@ def own(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
-def test_a_model_of_the_user_judges_with_proofs(own: Callable[[str], str]) -> None:
+def test_a_model_of_the_user_judges_with_proofs(own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"{own(OWN)}:Cell"
     assert proven(good().history(), name, Settings()).valid
     judged = proven(bad().history(), name, Settings())
     assert (judged.valid, judged.minimal) == (False, True)
-
-
-def test_a_model_of_the_user_is_found_by_its_module(own: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(own(OWN)).parent))
     assert decide(good().history(), "own_model:Cell").valid
 
 
-def test_a_model_of_the_user_may_take_the_settings(own: Callable[[str], str]) -> None:
+def test_a_model_of_the_user_may_take_the_settings_and_let_keys_share_a_state(own: Callable[[str], str]) -> None:
     name = own(OWN + "\n        def __init__(self, settings):\n            self.initial = settings.initial\n")
     history = Book(keys=("a",)).read(1, 2, 1, 7).history()
     assert decide(history, f"{name}:Cell", Settings(initial=7)).valid
     assert decide(history, f"{name}:Cell", Settings(initial=8)).valid is False
-
-
-def test_a_model_of_the_user_may_let_keys_share_a_state(own: Callable[[str], str]) -> None:
     name = own(OWN + "\n        keyed = False\n        kinds = {F.READ, F.WRITE}\n")
     history = Book(keys=("a", "b")).write(1, 2, 1, 7).acquire(1, 2, 3).read(3, 4, 1, 7, key=1).history()
     judged = decide(history, f"{name}:Cell")

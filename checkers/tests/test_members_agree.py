@@ -106,7 +106,7 @@ def beside(*held: tuple[tuple[str, ...], tuple[str, ...]]) -> Book:
 
 
 WHOLE = ((), ())
-LOST = "writes beside the locks were not there, past all links, at 0.000 s: y had no key 4, y had no key 5 and 1 more."
+LOST = "a member lacked acknowledged writes to keys that are no locks: y lacked 4, y lacked 5 and 1 more."
 
 test_members_hold_all_keys_written_beside_the_locks_and_no_removed_ones = known(
     "members-agree",
@@ -116,8 +116,8 @@ test_members_hold_all_keys_written_beside_the_locks_and_no_removed_ones = known(
     ("a removed one is there", beside(WHOLE, WHOLE, ((), ("1",)), WHOLE), {"kind": "removed-write-kept"}),
 )
 
-LACKED = {"kind": "grant-not-kept", "owners": (1,), "told": ("was granted token 7", "x had no change 7")}
-KEPT = {"kind": "released-grant-kept", "owners": (1,), "told": ("it released", "x had still change 7")}
+LACKED = {"kind": "grant-not-kept", "owners": (1,), "told": (" token 7 at ", "x lacked token 7")}
+KEPT = {"kind": "released-grant-kept", "owners": (1,), "told": ("released at", "x still held token 7")}
 
 test_the_story_names_member_and_grant = known(
     "members-agree",

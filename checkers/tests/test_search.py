@@ -48,6 +48,13 @@ def of(book: Book) -> Operations:
 FAR = float("inf")
 
 
+def overlapping(writes: int) -> Book:
+    book = Book(keys=("a", "b"))
+    for n in range(writes):
+        book.write(1, 1000 + n, n + 1, n)
+    return book
+
+
 def many_unknown(writes: int) -> Book:
     """Valid but for the last read. Each of the unknown writes, of different values, may have happened or not."""
     book = Book(keys=("a",))
@@ -83,9 +90,7 @@ def test_interchangeable_operations_are_tried_once() -> None:
 
 
 def test_more_operations_than_a_word_has_bits_may_be_in_flight() -> None:
-    book = Book(keys=("a",))
-    for n in range(150):
-        book.write(1, 1000 + n, n + 1, n)
+    book = overlapping(150)
     for n in range(100):
         book.write(2, 0, 200 + n, 200 + n, INFO)
     for n in (0, 1, 200, 299, 149, 77):
@@ -109,7 +114,6 @@ def forms(operations: Operations, steps: int) -> Iterator[tuple[str, bool, Searc
 
 
 def test_a_table_merges_operations_with_the_same_effect() -> None:
-    """An answered and an unanswered write of one value change every state in the same way."""
     book = Book().write(1, 2, 1, 7).write(1, 0, 2, 7, INFO).read(3, 4, 3, 7)
     planned = plan(of(book), Cell(), FAR)
     assert len(planned.examples) == 3
@@ -138,12 +142,9 @@ def test_the_budget_is_honoured_where_steps_are_slow(monkeypatch: pytest.MonkeyP
             now += 0.02
             return super().step(state, operation)
 
-    book = Book(keys=("a",))
-    for n in range(100):
-        book.write(1, 1000 + n, n + 1, n)
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic", lambda: now)
-        found = search(of(book), Slow(), 0.5)
+        found = search(of(overlapping(100)), Slow(), 0.5)
     assert 100.5 < now < 100.53
     assert found.valid is None
     assert found.reason.startswith("the budget was spent after")
@@ -163,9 +164,7 @@ def test_the_budget_is_honoured_in_a_table(monkeypatch: pytest.MonkeyPatch) -> N
             return found
 
     rng = Random(3)
-    book = Book(keys=("a",))
-    for n in range(24):
-        book.write(1, 1000 + n, n + 1, n)
+    book = overlapping(24)
     for n in range(12):
         book.read(2, 900, 100 + n, rng.randrange(24))
     book.read(901, 902, 99, 77)
@@ -178,9 +177,7 @@ def test_the_budget_is_honoured_in_a_table(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_bad_key_is_found_beside_one_that_explodes() -> None:
-    book = Book(keys=("a", "b"))
-    for n in range(30):
-        book.write(1, 1000 + n, n + 1, n)
+    book = overlapping(30)
     book.read(900, 902, 99, 77)
     book.write(1, 2, 1, 7, key=1).read(3, 4, 1, 8, key=1)
     by_key = ByKey(book.history(), (F.READ, F.WRITE))

@@ -120,7 +120,7 @@ READING = Book(keys=("a",), workload="share", ttl=100)
 READING.acquire(1, 2, 1, flags=SHARED).acquire(3, 4, 2, flags=SHARED)
 READING.release(20, 21, 1, flags=SHARED).release(20, 22, 2, flags=SHARED)
 ONE_READER = {"unexercised": "no more than 1 readers inside at once, 2 needed"}
-STORY = ("worker 1 was granted the lock for reading at", "worker 3's shared acquire")
+STORY = ("worker 1 was granted the lock for reading at", "worker 3 asked for the lock for reading")
 AFTER_A_FAULT = refused(10, 20).fault("cut-client-drop", 2, 9)
 WRITTEN = READING.then().acquire(18, 19, 4).release(30, 31, 4)
 REPEATED = {"kinds": ["token-repeated"]}
@@ -195,7 +195,7 @@ LONG.release(10**8, 10**8, 1).release(10**8, 10**8, 2, key=1)
 IN_ORDER = Book(ttl=10).acquire(1, 2, 1).acquire(3, 30, 2).acquire(5, 6, 3, process=1, key=1)
 IN_ORDER.release(20, 21, 3, process=1, key=1).release(22, 23, 1).acquire(31, 32, 4, process=2, key=1)
 IN_ORDER.release(40, 41, 4, process=2, key=1).release(42, 43, 2)
-IN_CIRCLE = {"told": ("worker 1 was granted a at", "worker 1's acquire of b, sent at 0.000 s, was refused")}
+IN_CIRCLE = {"told": ("worker 1 was granted lock A at", "worker 1 asked for lock B at 0.000 s and was refused")}
 
 test_circles = known(
     "deadlock-free",
@@ -224,7 +224,7 @@ FIRST_HELD = Book(bounds={"independence": 5}, ttl=100)
 FIRST_HELD.acquire(1, 2, 1).release(20, 21, 1)
 # Lock b is granted only with the release of lock a.
 LATE = FIRST_HELD.then().acquire(3, 22, 2, key=1)
-BOTH_TOLD = {"told": ("worker 1 was granted a at", "worker 2's acquire of b, sent at")}
+BOTH_TOLD = {"told": ("worker 1 was granted lock A at", "worker 2 asked for lock B at")}
 NOBODY = {"unexercised": "nobody asked for a free lock while another was held"}
 
 test_independence = known(

@@ -24,9 +24,10 @@ from infra.backends.redis import RedisReplication
 from infra.background_writes import BackgroundWrites
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import OURS
+from infra.faults.gate_scripts import run_scripts
 from infra.faults.target import Aim, Target, Verb, Victim
 from infra.faults.workers.between_requests import BETWEEN_REQUESTS, TWO, WORKLOAD
-from infra.faults.workers.walks import MOST, WALKS
+from infra.faults.workers.walks import MOST, ROUNDS, WALKS, Pair
 from infra.tests.fakes import HANGS_AFTER
 from infra.tests.simulated import World
 from infra.waiting import comes_true
@@ -267,26 +268,16 @@ def test_every_message_of_every_verb_is_hit_once(workers: Workers, name: str) ->
     assert revived == (9 if what == "kill" else 0), "somebody takes the place of each who was killed"
 
 
-def test_a_frozen_worker_is_thawed_when_another_worker_holds(workers: Workers) -> None:
-    FAULTS["at-every-request-freeze"].make("redis", {}).apply(workers.walked())
-    (pair,) = [n for n, walk in enumerate(WALKS) if walk.what == RENEW]
-    what = [entry[0] for entry in workers.story if entry[3] == f"worker {2 * pair + 1}" or entry[3] == "renew"]
-    frozen = workers.story.index(("at-renewal-answer", "freeze", 1, "renew"))
-    after = [entry[0] for entry in workers.story[frozen:]]
-    assert what == ["at-renewal-answer", "thawed", "thawed"]
-    assert after.index("after-acquire") < after.index("thawed")
-
-
-def test_other_workers_of_a_semaphore_hold_before_one_thaws(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each semaphore here has one worker more than permits."""
-    threes = [(3 * n, 3 * n + 1, 3 * n + 2) for n in range(len(WALKS))]
-    monkeypatch.setattr(Workers, "pairs", lambda *_: threes)
+@pytest.mark.parametrize("size", [2, 3])
+def test_all_others_hold_before_one_thaws(workers: Workers, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(Workers, "pairs", lambda *_: [range(size * n, size * (n + 1)) for n in range(len(WALKS))])
     FAULTS["at-every-request-freeze"].make("redis", {}).apply(workers.walked())
     assert workers.noted[RENEW] == (1, [1])
-    frozen = workers.story.index(("at-renewal-answer", "freeze", 1, "renew"))
-    after = [entry[0] for entry in workers.story[frozen + 1 :] if entry[3] == f"worker {threes[-1][-1]}"]
-    assert [entry[0] for entry in workers.story[frozen:]].count("after-acquire") >= 2
-    assert after == ["thawed"] * 3
+    after = [gate for gate, *_ in workers.story[workers.story.index(("at-renewal-answer", "freeze", 1, "renew")) :]]
+    assert after.count("after-acquire") >= size - 1
+    assert after.index("after-acquire") < after.index("thawed")
+    last = f"worker {size * len(WALKS) - 1}"
+    assert [entry[0] for entry in workers.story if entry[3] in (last, "renew")][1:] == ["thawed"] * size
 
 
 def test_one_server_crashes_per_message_with_workers_frozen(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,6 +307,16 @@ def test_each_worker_of_a_pair_is_frozen_at_every_message_while_the_other_is_fro
     # A renewal of either worker is caught. The second worker stays frozen while the first ends its operation.
     frozen = ("at-renewal-answer", "freeze", 1, "renew")
     assert what[-4:] == [frozen, frozen, *(("thawed", "", 0, f"worker {n}") for n in reversed(PAIRS[pair]))]
+
+
+@pytest.mark.parametrize(("had", "rounds"), [(12, 0), (11, ROUNDS)])
+def test_rounds_of_before_count_for_a_message_that_never_came(workers: Workers, had: int, rounds: int) -> None:
+    target, begun = workers.walked(), workers.time
+    pair = Pair(target, LANE, WALKS[0], PAIRS[0])  # 100 have begun
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workers, "messages", lambda *_: [100 + had] * 3 + [0] * MOST)
+        run_scripts(target, [pair.catch(5, "answer", "freeze")], 60.0)
+    assert (workers.time - begun) // ROUND == rounds
 
 
 def test_a_worker_that_is_never_caught_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:

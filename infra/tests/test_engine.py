@@ -116,8 +116,6 @@ def test_an_engine_that_does_not_start_says_why(
 
 @cases("split, packages", ("1:28.5", "docker-cli docker.io iptables"), ("(none)", "docker.io iptables"))
 def test_a_missing_engine_is_installed(monkeypatch: pytest.MonkeyPatch, bare: Path, split: str, packages: str) -> None:
-    """Debian 13 has the command line in a package of its own."""
-
     def installs(_: list[str]) -> str:
         executable(bare, "docker", "")
         # The daemon lives until the test has ended.
@@ -203,7 +201,6 @@ def test_no_room_is_said_before_a_build_begins(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_pid_files_of_a_killed_daemon_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A file goes if its number belongs to a process of another name, or to none. The file of a living daemon stays."""
     name = Path(Path("/proc/self/cmdline").read_bytes().split(b"\0")[0].decode()).name
     taken, gone, alive = (tmp_path / name for name in ("taken.pid", "gone.pid", "alive.pid"))
     for path, pid in ((taken, os.getpid()), (gone, 2**22 + 1), (alive, os.getpid())):

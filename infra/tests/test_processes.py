@@ -178,8 +178,6 @@ class TestOwner:
     [(3600, "network n has active endpoints", False), (1, "network n has active endpoints", True), (3600, "no", True)],
 )
 def test_old_stuck_networks_are_skipped(monkeypatch: pytest.MonkeyPatch, age: float, trouble: str, tried: bool) -> None:
-    """The engine has one network without containers, whose owner is gone."""
-
     def refuse(_: str) -> None:
         raise APIError("403", explanation=trouble)
 
@@ -301,7 +299,6 @@ def test_pytest_shows_partial_results_when_interrupted_at_a_place_without_a_line
 
 
 def test_messages_are_those_of_the_protocol() -> None:
-    """The bytes follow from rpc.proto and the encoding of Protocol Buffers."""
     compare = etcdrpc.Compare(result=etcdrpc.Compare.EQUAL, target=etcdrpc.Compare.CREATE, key=b"k", create_revision=0)
     put = etcdrpc.RequestOp(request_put=etcdrpc.PutRequest(key=b"k", value=b"v", lease=77))
     get = etcdrpc.RequestOp(request_range=etcdrpc.RangeRequest(key=b"k"))

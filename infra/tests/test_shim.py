@@ -144,7 +144,6 @@ def test_the_shim_moves_every_wall_clock_and_no_other(shimmed: Shimmed) -> None:
 
 
 def test_a_clock_that_is_set_is_never_half_old(shimmed: Shimmed) -> None:
-    """A process looks at the clock all the time. It sees only the old time or the new one."""
     look = """
 import sys, time
 real, until = float(sys.argv[1]), time.monotonic() + 60.0

@@ -1,7 +1,7 @@
 """A run's page: the matrix, each square with its judgements and links to their trials; what was not run, and why.
 
 The matrix is plain HTML, so it can be read, printed and followed without a script. The judgements behind it are JSON in
-the page (`_embedded`): `templates/run.js` filters the matrix by them and lists those of one square.
+the page (`_embedded`): `templates/run-*.js` filter the matrix by them and list those of one square.
 """
 
 import json
@@ -53,7 +53,7 @@ def render(
     boundaries, failing = _boundaries(lanes), grid.failures(cells)
     return web.render(
         "run.html",
-        script="run.js",
+        script=web.RUN_SCRIPT,
         style="run.css",
         title=f"{root.name} - fencepost",
         name=root.name,

@@ -83,7 +83,7 @@ def render(runs: Sequence[Listed], wrong: Sequence[str]) -> str:
     alike = [run for run in runs if measured and run.state == CLOSED and run.like == measured.like]
     return web.render(
         "runs.html",
-        script="run.js",
+        script=("tables.js",),
         style="run.css",
         title="runs - fencepost",
         sentence=_sentence(newest),
@@ -104,9 +104,9 @@ def _sentence(newest: Sequence[Listed]) -> str:
     number = "One run." if len(newest) == 1 else f"{len(newest)} runs."
     last = next((run for run in newest if run.state == CLOSED), None)
     if last is None:
-        return f"{number} None of them was closed."
+        return f"{number} None of them has ended."
     if last.certificate:
-        return f"{number} The last one that was closed: {last.certificate}"
+        return f"{number} The last one that ended: {last.certificate}"
     failing = _failing(last)
     came_to = f"{failing:,} failing verdict{'s' if failing > 1 else ''}" if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
@@ -114,7 +114,7 @@ def _sentence(newest: Sequence[Listed]) -> str:
     if last.since:
         changes = ", ".join(f"{number} {kind}" for kind, number in last.changed.items()) or "nothing changed"
         since = f"; {changes} since the last one like it"
-    return f"{number} The last one that was closed came to {came_to}{left}{since}."
+    return f"{number} The last one that ended came to {came_to}{left}{since}."
 
 
 def _row(run: Listed) -> dict[str, Any]:

@@ -42,6 +42,9 @@ _TIMELINE: Final = (
     "timeline.js",
 )
 """Parts of the shared script. Each uses only the parts before it."""
+RUN_SCRIPT: Final = ("tables.js", "run-matrix.js", "run-filters.js", "run-panel.js", "run.js")
+"""Parts of the script of a run's page, in this order in one function: each knows what is in the others, but while the
+page loads it uses only the parts before it."""
 _ASSET: Final = "timeline.js"
 
 _LINK: Final = re.compile(r'<a [^<>]*href="(?!#)[^"<>]*"[^<>]*>')
@@ -51,21 +54,28 @@ _UNSEEN: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-
 
 
 def render(
-    template: str, *, script: str = "page.js", style: str = "", assets: str = "", inline: bool = False, **context: Any
+    template: str,
+    *,
+    script: Sequence[str] = ("page.js",),
+    style: str = "",
+    assets: str = "",
+    inline: bool = False,
+    **context: Any,
 ) -> str:
-    """A whole page. template, script, style: files of `templates/`; the style comes after that of all pages.
+    """A whole page. template, style: files of `templates/`; the style comes after that of all pages.
 
+    script  files of `templates/` that are one script together.
     assets  of a page with a timeline: the relative path from the page to the run's folder of assets.
     inline  the shared script stands in the page itself, which is then one self-contained file.
     """
     styles = _joined("style.css", style, "timeline.css" if assets or inline else "")
-    scripts = _joined(script)
+    scripts = _enclosed(*script)
     # Stands for the nonce until that is known. It cannot be guessed, so no string in a page has it and is replaced too.
     unknown = secrets.token_hex(16)
     sources, shared = [_digest(scripts)], Markup()
     if inline:
         sources.append(_digest(timeline_script()))
-        shared = Markup("<script>{}</script>").format(Markup(timeline_script()))
+        shared = Markup("<script>{}</script>").format(timeline_script())
     elif assets:
         sources.append(f"'nonce-{unknown}'")
         shared = Markup('<script src="{}/{}" nonce="{}"></script>').format(assets, _ASSET, unknown)
@@ -85,7 +95,7 @@ def fragment(template: str, **context: Any) -> Markup:
 
 
 def to_page(page: Path | None, root: Path, lane: str | None = None) -> str:
-    """A link from a page in `root`; empty without a page. lane: a plain name; `templates/run.js` makes the same."""
+    """A link from a page in `root`; empty without a page. lane: a plain name. `run-panel.js` makes the same."""
     if page is None:
         return ""
     return quote(page.relative_to(root).as_posix(), errors="surrogateescape") + ("" if lane is None else at_lane(lane))
@@ -135,9 +145,8 @@ def write_assets(folder: Path) -> None:
 
 
 @cache
-def timeline_script() -> str:
-    parts = "".join((_TEMPLATES / name).read_text("utf-8") for name in _TIMELINE)
-    return f'"use strict";\n(() => {{\nconst PATHS = {json.dumps(SHAPES)};\n{parts}}})();\n'
+def timeline_script() -> Markup:
+    return _enclosed(*_TIMELINE, before=f"const PATHS = {json.dumps(SHAPES)};\n")
 
 
 @cache
@@ -168,6 +177,12 @@ def _shortened(names: Sequence[str], most: int) -> str:
 @cache
 def _joined(*names: str) -> Markup:
     return Markup("".join((_TEMPLATES / name).read_text("utf-8") for name in names if name))
+
+
+@cache
+def _enclosed(*names: str, before: str = "") -> Markup:
+    """Scripts in one function, so that other scripts of the page do not see their names."""
+    return Markup(f'"use strict";\n(() => {{\n{before}{_joined(*names)}}})();\n')
 
 
 def _digest(text: str) -> str:

@@ -120,7 +120,12 @@ def _kept_by_a_check(seen: _Seen) -> _Answer:
     if not (seen.lost and seen.kept):
         return None
     checks = " or ".join(f"{check(mode)} ({mode})" for mode in seen.kept)
-    ground = Ground(Verdict.WEAKNESS_SHOWN, f"without that check {seen.cost}{seen.no_token}.")
+    kept = (cell for mode, mine in _by_check(seen.data).items() if mode in seen.kept for cell in mine)
+    faults = {cell.fault for cell in kept} - {NO_FAULT}
+    under = f"under {count(len(faults), 'fault')}" if faults else "without a fault"
+    under = f"under {min(faults)}, the only fault tried with it" if len(faults) == 1 else under
+    text = f"without that check {seen.cost}{seen.no_token}; with it nothing was lost {under}."
+    ground = Ground(Verdict.WEAKNESS_SHOWN, text)
     return f"Not by itself, only with {checks}", ground
 
 

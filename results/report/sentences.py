@@ -65,7 +65,9 @@ def run_sentence(cells: Iterable[Cell], left_out: int = 0) -> str:
     if in_words := [words for how_many, words in doubts if how_many]:
         return f"{NOT_CLEAN}: no promise broken, {listing(in_words)}"
     if not number.keys() - {Verdict.NOT_APPLICABLE}:
-        return f"{NOT_CLEAN}: nothing was judged"
+        reasons = Counter(cell.because for cell in cells if cell.because).most_common()
+        mostly = "mostly: " if len(reasons) > 1 else ""
+        return f"{NOT_CLEAN}: nothing was judged" + "".join(f" ({mostly}{reason})" for reason, _ in reasons[:1])
     came_to = f"{upheld:,} of {promises:,} promises upheld"
     if not promises:
         held, broke = number[Verdict.NOT_PROMISED_HELD], number[Verdict.NOT_PROMISED_BROKEN]
@@ -122,22 +124,26 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
     reasons = Counter(judgement.because.rstrip(".") for _, judgement in concerned)
     reason = f"{'mostly ' if len(reasons) > 1 else ''}{reasons.most_common(1)[0][0]}"
     locks = dict.fromkeys(lane.history.facts.lock for lane, _ in concerned)
+    properties = Counter(judgement.property for _, judgement in concerned)
+    uneven = len(set(properties.values())) > 1  # then each property is named with the number of its lanes
+    of = f" of {len(lanes)} lanes"
+    named = [f"{name} in {number}{of}" if uneven else name for name, number in properties.most_common()]
     text = sentence(
         listing(few(locks, 2, "other locks")),
-        few(dict.fromkeys(judgement.property for _, judgement in concerned), 2, "other properties"),
+        few(named, 2, "other properties"),
         word,
         fault_of(concerned[0][0].history.facts),
         reason,
         several=len(locks) > 1,
     )
-    if not _SENTENCES[word].startswith("{"):
+    if not uneven and not _SENTENCES[word].startswith("{"):
         text = text[:1].lower() + text[1:]
-    count = words.count(word)
-    where = f"In {'both' if len(lanes) == 2 else f'all {len(lanes)}'} lanes" if count == len(lanes) else ""
-    where = where or f"In {count} of {len(lanes)} lanes"
+    having = words.count(word)
+    where = f"In {'both' if len(lanes) == 2 else f'all {len(lanes)}'} lanes" if having == len(lanes) else ""
+    where = f"{where or f'In {having}{of}'} "
     rest = [f"{words.count(other)} “{other}”" for other in Verdict if other is not word and other in words]
     rest += [f"{len(lanes) - len(judged)} not judged"] if len(judged) < len(lanes) else []
-    return f"{where} {text.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
+    return f"{'' if uneven else where}{text.rstrip('.')}" + (f"; of the others, {listing(rest)}." if rest else ".")
 
 
 def lane_word(lane: LaneRecord) -> Verdict:

@@ -26,7 +26,7 @@ JOINED: Final = {"td": "|", "th": "|", "dd": ":"}
 
 
 def golden(name: str, text: str) -> str:
-    """The stored text of this name, to which `text` must be equal."""
+    """The stored text of this name, to which `text` must be equal. `GOLDEN=rewrite` writes it anew."""
     file = Path(__file__).parent / "golden" / name
     if os.environ.get("GOLDEN") == "rewrite":
         file.write_text(text, "utf-8")

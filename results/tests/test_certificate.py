@@ -40,7 +40,6 @@ def test_each_change_of_a_verdict_leads_to_its_decision(old: Verdict, new: Verdi
 @pytest.mark.parametrize("stage", TOGETHER)
 @pytest.mark.parametrize(("old", "new"), list(product(WORDS, WORDS)), ids=lambda word: word.name.lower())
 def test_each_change_of_a_verdict_while_versions_mix_has_its_decision(old: Verdict, new: Verdict, stage: str) -> None:
-    """Here the new version alone has the same verdict as the old version."""
     made = whole(cell(BASELINE, old), cell(CANDIDATE, old), cell(stage, new))
     assert (made.decision is Decision.REGRESSION) == (new is Verdict.VIOLATED and old is not Verdict.VIOLATED)
     assert bool(made.known) == (new is old is Verdict.VIOLATED)

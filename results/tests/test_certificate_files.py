@@ -340,7 +340,6 @@ def test_a_trial_with_damaged_steps_is_a_doubt(run: Run, rolled: object) -> None
 
 @pytest.mark.parametrize(("command", "interruptions"), [(5, [5]), ("pytest", {"at": "now"})])
 def test_run_json_may_be_damaged(tmp_path: Path, command: object, interruptions: object, results: Results) -> None:
-    """A command that is no list of words is left out; interruptions of the wrong shape are an error."""
     _, page = issue(closed(tmp_path, parts=ALONE, command=command))
     assert ">again<" not in page.read_text()
     status, _, errors = results("certificate", closed(tmp_path, parts=ALONE, interruptions=interruptions).path)

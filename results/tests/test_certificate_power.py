@@ -58,7 +58,6 @@ def test_a_version_that_is_three_times_slower_is_a_regression() -> None:
 
 @pytest.mark.parametrize("backend", ["redis", "etcd"])
 def test_a_slow_server_is_a_regression(backend: str) -> None:
-    """The server keeps every request for 10 ms, on top of all other waits. Each draw has most of the faults."""
     trials = [trial for trial in load(SLOW_SERVER) if trial.backend == backend]
     sound, slow = sorted({trial.run for trial in trials})
 
@@ -101,7 +100,6 @@ def test_weaknesses_regress_only_if_counts_decide(old: int, new: int, of_each: i
 
 
 def test_the_chance_of_the_counts_is_the_share_of_all_possible_deals() -> None:
-    """Compares with all ways to deal so many hits to the trials of both versions."""
     for old, new in product(range(4), range(5)):
         deals = list(combinations(range(7), old + new))
         alike = sum(sum(trial >= 3 for trial in deal) >= new for deal in deals) / len(deals)

@@ -183,7 +183,6 @@ def test_few_trials_leave_times_unjudged_but_verdicts_stand() -> None:
 
 
 def test_a_slow_machine_is_not_the_locks_fault() -> None:
-    """A slowdown that the machine may explain is unsure, not the same. Measures that hardly depend on it stay worse."""
     found = speeds(lanes(1), lanes(2, store=2.0))
     assert found["release p50"].machine == pytest.approx(2)
     for name, word in (("release p50", "unsure"), ("acquire p99", "worse")):
@@ -212,7 +211,6 @@ def wrecked(value: object, rng: random.Random) -> object:
 
 
 def test_no_odd_number_in_the_measures_breaks_a_comparison() -> None:
-    """A value that is negative, infinite or no number counts as not measured."""
     rng, usual = random.Random(1), lanes(1, faults=8)
     for _ in range(30):
         odd = [replace(lane, measures=wrecked(lane.measures, rng)) for lane in usual.lanes]  # type: ignore[arg-type]
@@ -260,7 +258,6 @@ def test_every_form_of_output_exits_with_the_status_of_the_comparison(
 def test_a_comparison_with_a_worse_run_matches_the_golden_text_in_every_form(
     upheld: str, tmp_path: Path, results: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is worse comes first, with both pages: in a terminal, in Markdown, as JSON, on a page in another folder."""
     monkeypatch.setenv("COLUMNS", "100")
     page = tmp_path / "deep" / "er" / "page.html"
     page.parent.mkdir(parents=True)

@@ -245,26 +245,25 @@ def test_a_short_story_stays_whole_and_a_long_one_is_shortened_without_losing_a_
     violation = told(View(history), stale)
     lines = short_story.tell(View(history), violation)
     assert [line.text for line in lines] == list(violation.story)
-    assert [line.rows for line in lines] == [(samples.find(history, F.ACQUIRE, token=41),), (stale,), ()]
+    assert [line.rows for line in lines] == [(samples.find(history, F.ACQUIRE, token=41),), (), (), (stale,), ()]
     values = (4002, 4200, 4201, 4202, 4100)
     rows = [samples.find(history, F.READ, token=41), *(samples.find(history, F.WRITE, value=v) for v in values[1:])]
     violation = told(View(history), *rows)
     lines = short_story.tell(View(history), violation)
     assert len(violation.story) > short_story.MOST_LINES >= len(lines)
     assert sorted(row for line in lines for row in line.rows) == sorted({*rows, *violation.holders})
-    assert lines[-1].text == "So one was lost."
-    assert any("; its late write of 4202, sent at " in line.text for line in lines)
+    assert lines[-1].text == "So one was lost. It costs data."
+    assert any("; its late write of 4202 with token 42, sent at " in line.text for line in lines)
 
 
 def test_the_story_names_a_fault_on_a_holder_even_if_no_lease_ran_out() -> None:
     history = samples.stale_write(lease="none")
-    row = samples.find(history, F.ACQUIRE, token=42)
     fault = replace(history.faults[0], name="stall-holder", kind="stall", owner=samples.OWNER + 42, process=1)
     history = replace(history, faults=(fault,))
-    [first, *_] = short_story.tell(View(history), told(View(history), samples.find(history, F.WRITE, value=4200)))
-    assert first.rows == (row,)
+    [first, then, *_] = short_story.tell(View(history), told(View(history), samples.find(history, F.WRITE, value=4200)))
+    assert first.rows == (samples.find(history, F.ACQUIRE, token=42),)
     applied = (fault.applied - View(history).zero) / 1000 / samples.MS
-    assert f"; stall-holder hit it at {applied:.3f} s until " in first.text
+    assert then.text.startswith(f"worker 1 was stalled by stall-holder from {applied:.3f} s to ")
 
 
 def test_the_cells_of_a_run_have_the_short_stories_of_the_page(tmp_path: Path) -> None:

@@ -235,8 +235,7 @@ def test_the_numbers_are_those_of_the_measures(recorded: History) -> None:
         for quantile in ("p50", "p90", "p99"):
             number = measure[f"{quantile}@all"]
             assert found[name][quantile] == (None if number is None else pytest.approx(number / 1e6, abs=1e-3))
-    longest = there(availability_gap(subject)["longest"])
-    assert found["longest_gap_s"] == pytest.approx(longest / 1e9, abs=1e-6)
+    assert found["longest_gap_s"] == pytest.approx(there(availability_gap(subject)["longest"]) / 1e9, abs=1e-6)
     assert found["operations"] == len(recorded)
 
 

@@ -35,7 +35,9 @@ BY_OWNER = "Not by itself, only with a store that compares owners (compare-owner
 COST = "without that check a paused holder's write was accepted"
 
 CHECKED = data(HELD, store=BOTH)
-KEPT = BY_BOTH, f"{COST}."
+WITHOUT, WITH, LATER = "without that check", "with it nothing was lost", "under delayed-write"
+ONE = f"{WITH} under freeze-holder, the only fault tried with it."
+KEPT = BY_BOTH, f"{COST}; {ONE}"
 NOT_KEPT = "Not by itself", "a paused holder's write was accepted, and no check that was tried was shown to keep it."
 
 NONE, READS, WRITES = (advice.check(mode) for mode in ("unfenced", BOTH, "fence-writes"))
@@ -57,10 +59,10 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     "a refusal shows that a check keeps it": ([TOKENS, PAUSED, data(HELD, store=BOTH, name="fenced-store")], *KEPT),
     "two checks keep it": (
         [TOKENS, PAUSED, data(HELD, store="guarded"), data(FREE, store=BOTH)],
-        f"{BY_BOTH} or data in the lock service, which checks the lock (guarded)", f"{COST}.",
+        f"{BY_BOTH} or data in the lock service, which checks the lock (guarded)", f"{COST}; {ONE}",
     ),
     "no token, and owners are compared": (
-        [PAUSED, data(HELD, store="compare-owner")], BY_OWNER, f"{COST}; this lock gives no fencing token.",
+        [PAUSED, data(HELD, store="compare-owner")], BY_OWNER, f"{COST}; this lock gives no fencing token; {ONE}",
     ),
     "no token, and no check was tried": (
         [PAUSED], "Not by itself",
@@ -74,17 +76,17 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     "a check with an open question": ([TOKENS, PAUSED, CHECKED, data(Verdict.UNKNOWN, "slow-links", BOTH)], *NOT_KEPT),
     "lost without a pause": (
         [TOKENS, data(LOST, "delayed-write"), data(HELD), data(HELD, "delayed-write", BOTH)],
-        BY_BOTH, "without that check data was lost under delayed-write.",
+        BY_BOTH, f"{WITHOUT} data was lost {LATER}; {WITH} {LATER}, the only fault tried with it.",
     ),
     "lost without a fault": (
         [data(LOST, "none"), data(HELD, "none", "compare-and-set")],
         "Not by itself, only with a store that compares versions (compare-and-set)",
-        "without that check data was lost even without any fault; this lock gives no fencing token.",
+        f"{WITHOUT} data was lost even without any fault; this lock gives no fencing token; {WITH} without a fault.",
     ),
     "a job done twice": (
         [TOKENS, data(LOST, name="no-duplicate"), data(HELD, store="idempotency-key", name="no-duplicate")],
         "Not by itself, only with a store that takes each job once (idempotency-key)",
-        "without that check a paused holder's job was done twice.",
+        f"without that check a paused holder's job was done twice; {ONE}",
     ),
     "not stressed": (
         [TOKENS, data(HELD), data(Verdict.NOT_STRESSED, "late-write")],
@@ -108,7 +110,7 @@ ADVICE: dict[str, tuple[list[Cell], str, str]] = {
     ),
     "a mode of a later version": (
         [TOKENS, PAUSED, data(HELD, store="fence-all")],
-        "Not by itself, only with a store in the mode fence-all (fence-all)", f"{COST}.",
+        "Not by itself, only with a store in the mode fence-all (fence-all)", f"{COST}; {ONE}",
     ),
 }  # fmt: skip
 

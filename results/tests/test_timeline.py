@@ -90,7 +90,6 @@ def about(figure: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_every_operation_and_every_hold_comes_back_in_its_place(name: str) -> None:
-    """The data are unpacked as `timeline-data.js` unpacks them."""
     history = HISTORIES[name]()
     c, data = {name: column.tolist() for name, column in history.columns.items()}, packed(history)
     column, begun, ended = data["columns"], *(ticks(history, history.columns[end]) for end in ("inv", "ret"))

@@ -25,8 +25,7 @@ def page(*, title: str = "page", assets: str = "../../assets", inline: bool = Fa
 def policy(text: str) -> dict[str, list[str]]:
     found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert found
-    parts = map(str.split, found[1].replace("&#39;", "'").split(";"))
-    return {words[0]: words[1:] for words in parts}
+    return {words[0]: words[1:] for words in map(str.split, found[1].replace("&#39;", "'").split(";"))}
 
 
 def digest(text: str) -> str:

@@ -137,14 +137,17 @@ def _repeated() -> str:
 def _mutants() -> str:
     """What `python -m suites mutants --score` has stored: a paragraph for each seed, and one for all of them."""
     by_seed = mutants.stored()
-    paragraphs = [f"Seed {seed}: {'; '.join(mutants.in_words(scores))}." for seed, scores in by_seed.items()]
+    paragraphs = [
+        f"Seed {seed}, with {len(scores)} of {len(catalogue())} bugs: {'; '.join(mutants.in_words(scores))}."
+        for seed, scores in by_seed.items()
+    ]
     every = [each for scores in by_seed.values() for each in scores]
     caught = {each.mutant for each in every if each.catch is not None}
     missed = [f"`{name}`" for name in dict.fromkeys(each.mutant for each in every) if name not in caught]
     if len(by_seed) > 1:
         paragraphs.append(f"All {len(by_seed)} seeds together miss {len(missed)}.")
     if by_seed and missed:
-        paragraphs.append(f"Missed: {', '.join(missed)}. Tried were {len(caught) + len(missed)} of {len(catalogue())}.")
+        paragraphs.append(f"Missed: {', '.join(missed)}.")
     tried, of_schedules = mutants.stored_schedules()
     if tried and by_seed:
         counts = ", ".join(f"`{schedule}` {len(names)}" for schedule, names in of_schedules.items())

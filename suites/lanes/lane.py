@@ -1,5 +1,6 @@
 """A lane: one lock × workload × store mode on keys of its own, with its own workers, judged alone."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -14,6 +15,7 @@ from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
 from suites.lock import LockClient, grain_of
 from suites.locks import registry
+from suites.mutants.catalogue import mutant_of
 from suites.worker.process_spec import GUARDED
 from suites.workloads.one_lock import (
     Crowd,
@@ -52,7 +54,12 @@ COLLIDING: Final = (
     "C0C0BOC0BOC0AnAnAnC0AnAnC0BOC0BOAnAn",
 )
 """Endings that give names with the same beginning the same CRC-32 and Java's hashCode, and so the same 16 bits of
-either. The first three locks of a lane have them: a client that takes such a number for the name confuses them."""
+either. The first three locks of a lane have them: a client that takes such a number for the name confuses them. The
+other names begin with the first whole name and a colon: a client that lists all names with a name as their beginning
+takes those of other locks for its own."""
+_FRACTION: Final = 0.3
+"""Seconds, added to a whole number of seconds that a lock of the user's would be asked for: if a client cuts or rounds
+it to whole seconds, the lease ends early. Sessions are left out: etcd gives them whole seconds only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +120,18 @@ class Lane:
     @property
     def ttl(self) -> float:
         """Seconds; what its workers ask for."""
-        least = self.lock.min_ttl
-        return least if self.lock_name in registry.CONTROLS else self.load.ttl or max(least, self.workload.least_ttl)
+        if self.lock_name in registry.CONTROLS:
+            return self.lock.min_ttl
+        if self.load.ttl:
+            return self.load.ttl
+        least = max(self.lock.min_ttl, self.workload.least_ttl)
+        return least + _FRACTION if self._may_round and float(least).is_integer() else least
+
+    @property
+    def _may_round(self) -> bool:
+        """Whether it is a lock of the user's that gives each grant its TTL, and may round it to whole seconds."""
+        own = self.lock_name not in registry.LOCKS and mutant_of(self.lock_name) is None
+        return own and self.lock.lease in ("grant", "quorum")
 
     @property
     def grain(self) -> float:
@@ -126,6 +143,8 @@ class Lane:
         its lease may end earlier, and to recovery the time for which its lease may outlive the fault.
         """
         longer = 0.0 if self.lock.lease == "none" else self.ttl - self.lock.min_ttl
+        if self._may_round:
+            longer = max(longer, math.ceil(self.ttl) - math.ceil(self.lock.min_ttl))
         beyond = {"honest-belief": self.grain - self.lock.grain, "recovery": longer}
         return {name: bound + beyond.get(name, 0.0) for name, bound in self.lock.bounds.items()}
 
@@ -287,8 +306,8 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...], beside: tuple[Lane,
 
 
 def key_names(beginning: str, count: int) -> tuple[str, ...]:
-    ends = (*COLLIDING[:count], *map(str, range(len(COLLIDING), count))) if count > 1 else ("0",)
-    return tuple(f"{beginning}.{end}" for end in ends)
+    others = (f"{COLLIDING[0]}:{number}" for number in range(len(COLLIDING), count))
+    return tuple(f"{beginning}.{end}" for end in ((*COLLIDING[:count], *others) if count > 1 else ("0",)))
 
 
 def longest_ttl(lanes: Sequence[Lane]) -> float:

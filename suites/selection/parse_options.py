@@ -196,7 +196,7 @@ def _faults(lists: Sequence[str], stages: Sequence[Stage]) -> tuple[str, ...]:
             raise BadOption(f"--faults {column}: {NO_FAULT} means no fault, and cannot be combined with one")
         for name in names if storm_seed(column) is None else ():
             if name not in EVERY_FAULT:
-                raise BadOption(f"unknown fault {name!r}; {instead(name, (*FAULTS, NO_FAULT))} (no fault)")
+                raise BadOption(f"unknown fault {name!r}; {instead(name, (*FAULTS, NO_FAULT))}")
         if len(set(names)) < len(names):
             raise BadOption(f"--faults {column}: a fault cannot overlap itself")
     return tuple(dict.fromkeys(columns))

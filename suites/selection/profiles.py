@@ -89,7 +89,12 @@ _PAIRS: Final = {"pairs/*": BOUNDARIES}
 
 _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS
 _FEW: Final = {"once/idempotency-key": (NO_FAULT,), **RARE, **FEW, **_PAIRS}
-_OWN: Final = ("skew-workers", "refuse-writes", *(name for name in BOUNDARIES if name not in (*DEFAULT, TWO)))
+_OWN: Final = (
+    "skew-workers",
+    "refuse-writes",
+    "cut-holder",
+    *(name for name in BOUNDARIES if name not in (*DEFAULT, TWO)),
+)
 _LOADED: Final = tuple(name for name, fault in FAULTS.items() if "load" in fault.needs)
 """Faults that show whether members keep what they acknowledge. That depends on the version, and takes minutes."""
 _OFTEN: Final = (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")

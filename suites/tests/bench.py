@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import pytest
 
@@ -281,20 +281,17 @@ def a_worker(spec: Spec, lock: type[Fake], monkeypatch: pytest.MonkeyPatch) -> W
     """A worker whose lock and store are in memory. Its threads do not run until its `run` is called."""
     monkeypatch.setattr(registry, "load", lambda _: lock)
     monkeypatch.setattr(Store, "open", lambda *_, **__: FakeStore())
+    monkeypatch.setattr("suites.worker.worker.AGAIN_SHARE", {})
     recorder.create(spec.recording, 2000)
     return Worker(spec, store_client.connect, Section)
 
 
 def lock_of(worker: Worker) -> Rich:
-    client: Any = worker.client
-    assert isinstance(client, Rich)
-    return client
+    return cast(Rich, worker.client)
 
 
 def store_of(worker: Worker) -> FakeStore:
-    kept: Any = worker.store
-    assert isinstance(kept.store, FakeStore)
-    return kept.store
+    return cast(FakeStore, cast(Any, worker.store).store)
 
 
 def rows(worker: Worker, *kinds: F) -> Any:

@@ -119,8 +119,6 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def test_an_installed_wheel_works_without_the_checkout(tmp_path: Path) -> None:
-    """The wheel is installed beside the packages of this environment. Nothing of the checkout is in reach."""
-
     def run(*command: object, status: int = 0) -> str:
         words, env = [*map(str, command)], {**os.environ, "PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
         done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=ENDS)

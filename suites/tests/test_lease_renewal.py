@@ -166,7 +166,6 @@ class TestLoss:
         over.set()
 
     def test_the_main_thread_notices_before_it_releases(self, spec: Spec) -> None:
-        """If a worker is thawed after its lease was over, the main thread may be the first to notice."""
         bench = Bench(spec, Fake())  # no thread of lease renewal runs
         holding = bench.hold(ttl=0.02)
         await_(lambda: now() > holding.expires)
@@ -254,7 +253,6 @@ class TestTheGate:
         bench.await_rows(F.RENEW, before + 2)
 
     def test_a_hung_renewal_that_is_thawed_too_late_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
-        """The lease has ended and the client has noticed it. The server must cope with the renewal."""
         gates.arm(bench.page, Gate.IN_RENEWAL, Action.STALL, alive)
         holding = bench.hold()
         held(bench.page, Gate.IN_RENEWAL)

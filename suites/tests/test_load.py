@@ -21,8 +21,8 @@ from checkers.history.history import read_recording
 from checkers.row_format import F
 from checkers.tests.build import cases
 from suites import rounds
-from suites.lanes.lane import Lane, Load, key_names, lanes_of
-from suites.lock import now
+from suites.lanes.lane import WORKLOADS, Lane, Load, key_names, lanes_of
+from suites.lock import LockClient, now
 from suites.locks import registry
 from suites.selection.shards import expected
 from suites.tests.bench import MODULE, await_, specs, started
@@ -52,6 +52,22 @@ def lane(name: str, load: Load) -> Lane:
 def test_a_lane_fits_workers_keys_and_ttl_to_a_load(name: str, load: Load, workers: int, keys: int, ttl: float) -> None:
     made = lane(name, load)
     assert (made.workers, made.keys, made.ttl) == (workers, keys, ttl)
+
+
+@cases(
+    "least, workload, load, asked, later",
+    ("whole", 1.0, "set", Load(), 1.3, 1.0),
+    ("not whole", 0.7, "set", Load(), 0.7, 0.0),
+    ("least of the workload", 1.0, "impatient", Load(), 2.3, 2.0),
+    ("the user's", 1.0, "set", Load(ttl=4.0), 4.0, 3.0),
+)
+def test_a_lock_of_the_users_may_round_its_ttl_up_to_whole_seconds(
+    least: float, workload: str, load: Load, asked: float, later: float
+) -> None:
+    mine: type[LockClient] = type("Mine", (registry.load("redis"),), {"min_ttl": least})
+    made = Lane("mine.py:Mine", mine, WORKLOADS[workload], "unfenced", load)
+    assert made.ttl == pytest.approx(asked)
+    assert made.bounds["recovery"] - mine.bounds["recovery"] == pytest.approx(later)
 
 
 def test_a_session_that_is_seldom_kept_alive_may_end_earlier_and_is_believed_longer() -> None:
@@ -163,7 +179,7 @@ def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
         return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles]), go
 
 
-def test_the_names_of_the_first_three_of_several_locks_collide_in_common_hashes() -> None:
+def test_three_names_collide_in_common_hashes_and_the_others_begin_with_the_first() -> None:
     def java(name: str) -> int:
         return functools.reduce(lambda code, letter: (31 * code + ord(letter)) & 0xFFFFFFFF, name, 0)
 
@@ -172,6 +188,7 @@ def test_the_names_of_the_first_three_of_several_locks_collide_in_common_hashes(
     for number in (java, lambda name: zlib.crc32(name.encode())):
         assert len(set(map(number, names))) == 3
         assert number(names[0]) == number(names[1]) == number(names[2])
+    assert [name.startswith(f"{names[0]}:") for name in names] == [False] * 3 + [True] * 2
     assert (key_names("alone", 1), len(key_names("two", 2))) == (("alone.0",), 2)
 
 

@@ -140,8 +140,7 @@ def each(which: int) -> list[tuple[str, object]]:
 
 @pytest.mark.parametrize(("field", "value"), each(WRONG))
 def test_the_complaint_names_the_field_of_a_grant_that_has_an_impossible_value(field: str, value: object) -> None:
-    text = complaint(good(**{field: value}))
-    assert f"a Grant whose {field} is {value!r} ({type(value).__name__}): " in text
+    assert f"a Grant whose {field} is {value!r} ({type(value).__name__}): " in complaint(good(**{field: value}))
     sent = now()
     assert "expires" in complaint(good(sent=sent, expires=sent))
 
@@ -155,7 +154,6 @@ def test_a_grant_with_possible_values_is_accepted(fields: dict[str, Any]) -> Non
 
 
 def test_a_session_that_outlives_the_release_renews_nothing() -> None:
-    """The answer to a renewal may come after the answer to the release, which another thread sent meanwhile."""
     asked: list[str] = []
 
     def ask(_: int, statement: str, *__: object) -> list[tuple[str]]:
@@ -205,7 +203,6 @@ def test_the_keep_alive_of_a_lease_given_up_meanwhile_has_an_unknown_outcome(etc
 
 
 def test_a_keep_alive_is_refused_for_a_gone_lease_and_unknown_for_one_given_up(etcd: Mock, leases: Leases) -> None:
-    """The other thread may give the lease up, and revoke it, just before the request."""
     etcd.keep_alive.return_value = 0
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
         leases.keep_alive(1)

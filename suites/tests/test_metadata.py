@@ -54,7 +54,6 @@ def test_times_are_those_of_the_page_of_the_trial() -> None:
 
 
 def test_the_share_of_time_in_which_the_machine_stood_still_is_counted() -> None:
-    """Two workers run for 100: one stood still from 20 to 30, the other was killed while it stood still."""
     book = Book(keys=("a",), workers=2).acquire(1, 2, 1).add(F.STALL, 20, 30).add(F.STALL, 90, 0).release(100, 101, 1)
     assert stalled([book.history()]) == 0.05
 

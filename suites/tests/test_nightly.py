@@ -223,7 +223,6 @@ class TestInterrupted:
 def test_neither_an_interrupt_nor_a_bug_ends_with_the_status_of_a_worse_lock(
     suite: Suite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Status 1 says that a lock became worse. Nothing else may end with 1: neither Ctrl-C nor a bug of ours."""
     monkeypatch.setattr("gc.freeze", lambda: None)
     with patch.object(nightly, "digest", side_effect=ZeroDivisionError), pytest.raises(SystemExit, match="2"):
         to_the_end(lambda _: suite.night())

@@ -47,7 +47,7 @@ class TestBadInput:
         "given, listed",
         ({"faults": [""]}, EVERY_FAULT),
         ({"faults": ["kill-server+xyz"]}, FAULTS),
-        ({"faults": ["xyz"]}, ["there are cut-client-refuse", ", none (no fault)"]),
+        ({"faults": ["xyz"]}, ["there are cut-client-refuse", ", none"]),
         ({"faults": ["kill-sever"]}, ["unknown fault 'kill-sever'; did you mean kill-server"]),
         ({"faults": ["none+freeze-holder"]}, ["none+freeze-holder: none means no fault, and cannot be combined"]),
         ({"faults": ["storm-"]}, ["unknown fault 'storm-'"]),
@@ -279,8 +279,6 @@ class TestWhatAProfileTries:
         assert "sharing" not in pairs.properties
 
     def test_special_lanes_are_tried_only_under_their_own_faults_unless_they_are_named(self) -> None:
-        """They are also tried if they are named; lanes with very many workers only if their workload is named."""
-
         def tried(lane: str, **given: Any) -> set[str]:
             run = asked(**given)
             return {fault for each in run.lanes if each.name == lane for fault in run.faults if run.tries(each, fault)}

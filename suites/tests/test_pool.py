@@ -19,8 +19,8 @@ import pytest
 
 from checkers import row_format
 from checkers.history.history import read_recording
-from checkers.row_format import Action, F, Gate, Outcome, State
-from checkers.tests.build import cases, there
+from checkers.row_format import Action, F, Gate, Outcome, Reason, State
+from checkers.tests.build import Book, cases, there
 from infra.backends import BACKENDS
 from infra.faults.link_probe import Prober, Watch
 from suites.lanes.lane import lane_named, lanes_of
@@ -91,22 +91,21 @@ class TestTheirEnd:
             harness.wait(SOON)
         await_gone(pids)
 
-    def test_workers_end_with_the_fork_server_and_the_trial_reports_it(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("closed", [False, True])
+    def test_workers_end_with_the_fork_server_and_its_death_is_reported(self, tmp_path: Path, closed: bool) -> None:
         server = ForkServer([f"{MODULE}:Free"])
         handles = running(server, tmp_path)
         handles[0].signal(signal.SIGSTOP)
-        server._forks[0].process.kill()
+        if closed:
+            server.close()
+        else:
+            server._forks[0].process.kill()
         await_gone([handle.pid for handle in handles])
-        for call in (lambda: server.await_condition(lambda: False, SOON), lambda: server.spawn([handles[0].spec])):
+        calls = (lambda: server.await_condition(lambda: False, SOON), lambda: server.spawn([handles[0].spec]))
+        for call in () if closed else calls:
             with pytest.raises(TrialBroke, match="the fork server ended with status -9"):
                 call()
         server.close()
-
-    def test_closing_the_fork_server_ends_even_frozen_workers(self, server: ForkServer, tmp_path: Path) -> None:
-        handles = running(server, tmp_path)
-        handles[0].signal(signal.SIGSTOP)
-        server.close()
-        await_gone([handle.pid for handle in handles])
 
     def test_workers_end_when_they_are_asked(self, server: ForkServer, tmp_path: Path) -> None:
         handles = running(server, tmp_path)
@@ -314,6 +313,12 @@ class TestReplacement:
         assert running.granted_since(first), "the other grant of the first key came later"
         record.invoke(F.ACQUIRE, 0, 1)
         assert not running.granted_since(granted(0))
+        assert running.answered_since(0)
+        record.fail(record.invoke(F.ACQUIRE, 0, 1), Reason.UNAVAILABLE, "")
+        assert not running.answered_since(0)
+        record.info(record.invoke(F.ACQUIRE, 0, 1, ttl=5), "it had no time for an answer")
+        assert not running.answered_since(0)
+        assert running.answered_since(granted(0))
 
         running.lane = next(lanes_of("it", SetnxNoTtl))
         begun = [run_trial._warm(Trial("redis", name, 1, (running.lane,)), running) for name in ("none", "kill-holder")]
@@ -331,7 +336,7 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str
     lane = next(lane for lane in lanes_of(lock, registry.load(lock)) if lane.name.endswith("set/unfenced"))
     running.trial = Trial("redis", fault, 1, (lane,))
     running.lanes, running.plan = [lane_history.RunningLane(lane, ())], running.trial.plan_to_run()
-    server = running.server = running.tell = Mock()
+    server = running.server = running.environment = running.tell = Mock()
     server.await_condition.side_effect = lambda condition, timeout: condition()
     running.watch = Watch(Prober(BACKENDS["redis"]), ())
     with patch.object(run_trial, "_warm", return_value=False):
@@ -345,6 +350,37 @@ def test_the_watch_goes_on_under_faults_at_messages_alone(taps: Mock | None) -> 
     running: Any = Mock(taps=taps, handles=[], trial=Trial("redis", "kill-holder", 1, ()))
     run_trial.RunningTrial._cycle(running)
     assert (running.watch.end.called, running.watch.begin.called) == (taps is None,) * 2
+
+
+@cases(
+    "back, later",
+    ("one permit", False, [(30, 40)]),
+    ("one after another", False, [(30, 40), (41, 45)]),
+    ("both at once", True, [(30, 40), (35, 45)]),
+)
+def test_a_semaphore_is_back_when_all_of_its_permits_are_held(back: bool, later: list[tuple[int, int]]) -> None:
+    (lane, *_) = lanes_of("redis-semaphore", registry.load("redis-semaphore"))
+    running: Any = Mock()
+    book = Book(permits=2, bounds={"recovery": 50}, fault_names=("f",), properties=("recovery",)).fault("f", 10, 20)
+    for owner, (begin, end) in enumerate([(1, 12), *later]):
+        book.acquire(begin, begin + 1, owner + 1).release(end, end + 1, owner + 1)
+    with patch.object(run_trial, "so_far", return_value=book.history()):
+        assert run_trial.RunningTrial._all_is_back(running, Mock(lane=lane)) is back
+
+
+def test_lanes_that_are_back_are_looked_at_while_another_is_waited_for() -> None:
+    running: Any = object.__new__(run_trial.RunningTrial)
+    running.trial = Trial("redis", "none", 1, lanes := tuple(lanes_of("redis", registry.load("redis")))[:3])
+    running.plan, server, running.taps = running.trial.plan_to_run(), Mock(), None
+    running.server = running.actors = running.environment = running.tell = server
+    server.await_condition.side_effect = lambda condition, _: condition() or condition() or condition()
+    running.lanes = first, lacks, late = [
+        Mock(lane=lane, shared=False, **{"granted_since.return_value": True}) for lane in lanes
+    ]
+    late.granted_since.side_effect = [False, False, True]
+    with patch.object(run_trial.RunningTrial, "_missing", side_effect=lambda lanes: set(lanes) - {first}):
+        running._cycle()
+    assert running.unexercised == [lacks, late]
 
 
 @cases(

@@ -55,8 +55,7 @@ def test_every_lock_declares_what_is_asked_of_it(name: str) -> None:
     assert 0 <= cls.drift < 0.1
     assert cls.grain < cls.min_ttl / 2
     assert cls.bounds.get("recovery", cls.min_ttl + 1) > cls.min_ttl, "a ghost lock may last a TTL"
-    token_claims = {claim.property for claim in cls.claims} & {"token-order", "fenced-store"}
-    assert bool(token_claims) == cls.tokens
+    assert bool({claim.property for claim in cls.claims} & {"token-order", "fenced-store"}) == cls.tokens
 
 
 @pytest.mark.parametrize("name", ["nope", "", "xyz:", ":Mine"])
@@ -118,7 +117,6 @@ def test_a_missing_import_is_reported_with_file_and_line(tmp_path: Path, monkeyp
 
 
 def test_the_fork_server_stays_light(file: Path) -> None:
-    """The fork server loads locks that the harness has checked, and forks. It needs no checkers."""
     command = [sys.executable, "-X", "importtime", "-m", "suites.worker.forkserver", f"{file}:Mine"]
     done = subprocess.run(command, cwd=ROOT, input="", capture_output=True, text=True, check=True, timeout=ENDS)
     assert "suites.locks.registry" in done.stderr

@@ -96,7 +96,6 @@ def test_a_process_tries_one_version_and_then_other_stages_and_none_of_three_is_
 
 class TestCollecting:
     def test_collecting_starts_nothing_and_writes_nothing(self, tmp_path: Path) -> None:
-        """Collecting needs no Docker Engine, makes no folder for results, and starts no subprocess."""
         runs = tmp_path / "runs"
         program = (
             "import sys, pytest\n"
@@ -127,7 +126,6 @@ class TestCollecting:
         assert len([1 for one, other in pairwise(trials) if one != other]) == 3
 
     def test_a_word_too_many_is_said_before_anything_begins(self, tmp_path: Path) -> None:
-        """`--faults none freeze-holder` has one. pytest by itself would say so only when the run has its folder."""
         done = collected("--faults", "none", "freeze-holder", "--results", str(tmp_path))
         assert done.returncode == USAGE
         assert "not found: freeze-holder (an option takes one value: --faults a,b" in done.stderr

@@ -204,7 +204,6 @@ class TestLog:
         assert "= result =" in text
 
     def test_a_log_says_in_one_line_that_a_page_cannot_be_written(self, tmp_path: Path) -> None:
-        """The reason may be a full disk, for instance. The trials are stored, and the log says how to go on."""
         in_the_way = "\n\ndef test_in_the_way(request):\n    (request.config.run.path / 'index.html').mkdir()\n"
         status, text = Project(tmp_path, GOOD, in_the_way).log()
         assert status == NOT_CLOSED

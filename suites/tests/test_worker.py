@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from itertools import product
 from unittest.mock import Mock, patch
 
 import pytest
@@ -19,7 +20,7 @@ from suites.tests import bench
 from suites.tests.bench import Fake, FakeSession, MakeWorker, Rich, a_worker, await_, kinds, lock_of, rows, store_of
 from suites.worker import lease_renewal, worker
 from suites.worker.critical_section import Section
-from suites.worker.process_spec import Process, Spec, group_of
+from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import read_errors
 from suites.worker.worker import BRIEF, SOON, Worker
 from suites.workloads.one_lock import STEPS_AS_READER, Share
@@ -65,19 +66,15 @@ class TestWriting:
         if outcome is Outcome.INFO:
             assert store_of(at_work).bases == [], "not even late"
 
-    def test_nothing_is_written_after_an_unknown_write_not_even_late(self, at_work: Worker) -> None:
-        store_of(at_work).fails["write"] = Unknown("lost")
+    @pytest.mark.parametrize("answered", [True, False])
+    def test_a_write_that_is_refused_or_unknown_ends_the_section(self, at_work: Worker, answered: bool) -> None:
+        store_of(at_work).refuses_writes = answered
+        store_of(at_work).fails |= {} if answered else {"write": Unknown("lost")}
         at_work._round()
-        assert kinds(at_work) == ["ACQUIRE", "READ", "WRITE", "RELEASE"]
-        write, release = rows(at_work)[2:]
-        assert (write["outcome"], len(store_of(at_work).bases)) == (Outcome.INFO, 1)
-        assert release["process"] == write["process"] + at_work.spec.step, "that number is never used again"
-
-    def test_a_refused_write_ends_the_section(self, at_work: Worker) -> None:
-        store_of(at_work).refuses_writes = True
-        at_work._round()
-        assert kinds(at_work)[2:4] == ["WRITE", "RELEASE"]
-        assert rows(at_work)["reason"].tolist()[2:4] == [Reason.STALE_TOKEN, Reason.NONE]
+        write, release, *late = rows(at_work)[2:]
+        assert (write["f"], release["f"], write["reason"]) == (F.WRITE, F.RELEASE, Reason.STALE_TOKEN * answered)
+        assert release["process"] == write["process"] + at_work.spec.step * (not answered), "it is never used again"
+        assert len(late) == answered, "after an unknown write nothing is written, not even late"
 
     def test_a_worker_that_no_longer_believes_touches_nothing(self, at_work: Worker) -> None:
         holding = lease_renewal.Holding(bench.grant("k", 9, ttl=-1), 0)
@@ -130,6 +127,24 @@ class TestWriting:
         with pytest.raises(TypeError, match="a mistake"):
             at_work._round()
 
+    @cases(
+        "first, again, outcomes",
+        ("acknowledged", None, None, [Outcome.OK] * 2),
+        ("refused", Refused(Reason.NOT_OWNER), None, [Outcome.FAIL]),
+        ("no answer", Indeterminate("lost"), None, [Outcome.INFO, Outcome.OK]),
+        ("a mistake then", None, KeyError(9), [Outcome.OK, Outcome.INFO]),
+    )
+    def test_what_was_released_is_released_once_more(
+        self, at_work: Worker, monkeypatch: pytest.MonkeyPatch, first: object, again: object, outcomes: list[Outcome]
+    ) -> None:
+        monkeypatch.setattr(worker, "AGAIN_SHARE", {Reason.NONE: 1.0, None: 1.0})
+        monkeypatch.setattr(at_work.client, "release", Mock(side_effect=[first, again]))
+        at_work._round()
+        releases = rows(at_work, F.RELEASE)
+        assert releases["outcome"].tolist() == outcomes
+        assert releases["flags"].tolist() == [0, row_format.LATE][: len(outcomes)]
+        assert len(set(releases["owner"])) == 1
+
     def test_what_libraries_raise_when_they_connect_or_close_is_noted(self, at_work: Worker) -> None:
         assert at_work._connected(Mock(side_effect=[OfALibrary("down"), TimeoutError("slow"), 7])) == 7
         with patch.object(worker, "_CONNECTS_WITHIN", -1.0), pytest.raises(OfALibrary, match="for good"):
@@ -164,7 +179,6 @@ class TestWriting:
 
 
 def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This includes a keep-alive that is under way when the client is closed, and is answered only then."""
     monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", bench.SOON)
     at_work = a_worker(spec, FakeSession, monkeypatch)
     page, closes, watched = at_work.recorder.page, threading.Event(), list[bool]()
@@ -191,22 +205,20 @@ def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pyt
 
 
 def test_process_numbers_never_meet(spec: Spec) -> None:
-    seen: set[int] = set()
-    for number in range(spec.count):
-        for generation in range(3):
-            made = replace(spec, number=number, generation=generation)
-            for first in (made.first_process, made.first_process + made.count):
-                process = Process(first, made.step)
-                for _ in range(50):
-                    assert process.number not in seen
-                    assert process.number % spec.count == number
-                    seen.add(process.number)
-                    process.crashed()
+    seen: list[int] = []
+    for number, generation in product(range(spec.count), range(3)):
+        made = replace(spec, number=number, generation=generation)
+        for first in (made.first_process, made.first_process + made.count):
+            process = Process(first, made.step)
+            for _ in range(50):
+                assert process.number % spec.count == number
+                seen.append(process.number)
+                process.crashed()
+    assert len(set(seen)) == len(seen)
 
 
 def test_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
     assert [replace(spec, number=number).group for number in range(4)] == ["c1", "c2", "c3", "c1"]
-    assert [group_of(number) for number in range(4)] == [1, 2, 3, 1]
 
 
 def test_the_row_of_an_acquire_has_wake_ups_place_in_line_and_patience(a_worker: MakeWorker) -> None:
@@ -225,7 +237,6 @@ def test_the_row_of_an_acquire_has_wake_ups_place_in_line_and_patience(a_worker:
 
 
 def test_some_acquires_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> None:
-    """The row of an acquire has its timeout, unless that is the usual one."""
     worker = a_worker(WORKLOADS["impatient"], 300)
     told = [patience for _, patience in lock_of(worker).asked]
     assert 150 < told.count(worker.spec.acquire_timeout) < 210

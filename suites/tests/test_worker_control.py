@@ -82,7 +82,6 @@ def team(tmp_path: Path) -> Iterator[Team]:
 
 
 def test_a_worker_that_the_harness_kills_under_an_armed_gate_breaks_no_trial(team: Team) -> None:
-    """A trial that is broken off kills its workers, and disarms the gates before it has heard of their deaths."""
     team.control.arm(LANE, Aim("before-release", "kill", key=99))
     for handle in team.handles:
         team.server.kill(handle)

@@ -77,7 +77,6 @@ class TestEach:
         assert "secrets." not in (ROOT / ".github" / "workflows" / name).read_text()
 
     def test_scripts_are_valid_shell_and_contain_no_typed_input(self, name: str) -> None:
-        """Names of branches, inputs and the like come as variables, or not at all."""
         assert [step["run"] for step in steps(name) if "${{" in step.get("run", "")] == []
         for step in steps(name):
             subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=ENDS)
@@ -213,7 +212,6 @@ class TestNightly:
         assert place.run(script("nightly.yml", "plan --json"), PROFILE="smoke", OTHER="2").returncode == 2
 
     def test_a_shard_that_takes_too_long_is_stored_all_the_same(self) -> None:
-        """A job that reaches its own limit counts as cancelled, and what it has is lost."""
         long = {"nightly.yml": ("shard", "nightly shard"), "certify.yml": ("certify", "suites/")}
         for name, (job, part) in {**long, "ci.yml": ("whole", ".ci/run")}.items():
             whole = workflow(name)["jobs"][job]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from checkers import row_format
 from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
 from checkers.properties.all_properties import OF_THE_SERVICE
+from checkers.properties.recovery import NO_SERVICE
 from checkers.row_format import ACQUIRES, F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
@@ -46,6 +47,11 @@ class RunningLane:
     def rows(self) -> npt.NDArray[Any]:
         return np.concatenate([_live(handle) for handle in self.handles])
 
+    @property
+    def shared(self) -> bool:
+        """Whether anybody asked for the lock as a reader."""
+        return bool((self.rows()["flags"] & row_format.SHARED).any())
+
     def granted_since(self, when: int) -> bool:
         """Whether acquires that returned after `when` (ns) were granted every key or, if there are more keys than
         workers, as many keys as the workers want at once.
@@ -53,6 +59,18 @@ class RunningLane:
         wanted = len(set(self.lane.workload.order)) or self.lane.workers
         granted = _granted(self.rows(), when)
         return len(np.unique(granted["key"])) >= (len(self.keys) if len(self.keys) <= self.lane.workers else wanted)
+
+    def answered_since(self, when: int) -> bool:
+        """Whether each worker had an answer to its latest acquire that ended after `when` (ns), if there is one.
+
+        An acquire that lasted as long as it was told to wait does not count if it got no answer.
+        """
+        rows = self.rows()
+        rows = rows[np.isin(rows["f"], ACQUIRES) & (rows["ret"] > when) & (rows["flags"] & row_format.NESTED == 0)]
+        patience = np.where(rows["ttl"], rows["ttl"], self.handles[0].spec.acquire_timeout * 1e9)
+        rows = rows[(rows["outcome"] != Outcome.INFO) | (rows["ret"] - rows["inv"] < patience)]
+        latest = {row["process"] % self.lane.workers: row for row in rows[np.argsort(rows["ret"])]}
+        return all(row["outcome"] != Outcome.INFO and row["reason"] not in NO_SERVICE for row in latest.values())
 
     def held_since(self, when: int) -> bool:
         """Whether every worker was granted its first lock after `when` (ns), and released it again."""

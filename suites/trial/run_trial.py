@@ -15,12 +15,13 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from checkers.check import broken, check
+from checkers.check import Lack, broken, check
 from checkers.check import missing as not_exercised
 from checkers.claims import NO_FAULT
 from checkers.history.history import History, malformed
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
+from checkers.properties.recovery import RECOVERY
 from checkers.properties.violation_stories import listing
 from checkers.row_format import Run, State
 from infra.backends.answers import NO_ANSWER
@@ -98,6 +99,8 @@ class RunningTrial:
     runner   applies and heals the faults of the plan.
     watch    records when links or servers stand still while no fault is on, and under faults at messages.
     missing  what had not been exercised after each cycle.
+    versions     node → version, as asked at the start, and after a fault that changes versions.
+    unexercised  lanes that lacked something when they were looked at since the last heal, or were not looked at since.
     stuck    the workers that had to be killed at the end.
     looks    what members held, by lane, each time that they were asked.
     writes   the client that writes beside the locks, if a fault needs one.
@@ -129,6 +132,8 @@ class RunningTrial:
         watched = _to_be_watched(trial, environment)
         self.watch = Watch(target.prober, self.taps.endpoints(watched) if self.taps else watched)
         self.missing: list[Missing] = []
+        self.versions: Mapping[str, str] = {}
+        self.unexercised: list[RunningLane] = []
         self.stuck: list[Handle] = []
         self.looks: list[Mapping[str, members.Look]] = []
         self.writes = target.writes
@@ -141,6 +146,7 @@ class RunningTrial:
         """Wait for the workers, give the signal, and wait until the first fault may strike."""
         self.tell(waits("the workers to connect", timeouts.START_WITHIN))
         self.server.await_state(self.handles, State.READY, timeouts.START_WITHIN)
+        self.versions = self.environment.cluster(self.trial.backend).versions()
         for handle in self.handles:
             handle.ask(Run.GO)
         self.watch.begin()
@@ -258,22 +264,27 @@ class RunningTrial:
         return LaneRecord(history, judge_all(check(history), history))
 
     def _missing_after(self, patience: float) -> Missing:
-        """What each lane without a broken promise has not exercised yet; waits up to `patience` seconds for it."""
-        versions = self.environment.cluster(self.trial.backend).versions()  # asked once: slow under load
-        missing = self._missing(self.lanes, versions)
+        """What each lane without a broken promise has not exercised yet.
+
+        patience: seconds to wait for what may come without a fault.
+        """
+        missing = self._missing(self.unexercised)
         until = time.monotonic() + patience
-        while missing and (left := until - time.monotonic()) > 0:
-            self.tell(waits(f"what would exercise {_places(missing)}", left))
+        while _without_strike(missing) and (left := until - time.monotonic()) > 0:
+            self.tell(waits(f"what would exercise {_places(_without_strike(missing))}", left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
-            missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing], versions)
-        lacking = [lane for lane in self.lanes if lane.lane.name in missing and not self._broken(lane, versions)]
-        return {lane.lane.name: missing[lane.lane.name] for lane in lacking}
+            missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing])
+        return {
+            lane.lane.name: {name: lack.reason for name, lack in missing[lane.lane.name].items()}
+            for lane in self.lanes
+            if lane.lane.name in missing and not self._broken(lane)
+        }
 
-    def _broken(self, lane: RunningLane, versions: Mapping[str, str]) -> bool:
+    def _broken(self, lane: RunningLane) -> bool:
         planted = lane.lane.name in self.trial.planted  # wait for the property that must find its bug
-        return not planted and broken(so_far(self.trial, lane, versions, self.runner.records))
+        return not planted and broken(so_far(self.trial, lane, self.versions, self.runner.records))
 
-    def _missing(self, lanes: Iterable[RunningLane], versions: Mapping[str, str]) -> Missing:
+    def _missing(self, lanes: Iterable[RunningLane]) -> dict[str, dict[str, Lack]]:
         """What each lane has not exercised yet. In a lane with a planted bug only the property for that bug counts.
 
         In further trials of two versions, a hazard that one may show counts too before cycle `CYCLES_OF_A_VERSION`.
@@ -283,13 +294,13 @@ class RunningTrial:
         wanted = OF_A_VERSION if deciding and len(self.missing) + 1 < CYCLES_OF_A_VERSION else ()
         for lane in lanes:
             bug = self.trial.planted.get(lane.lane.name)
-            every = not_exercised(so_far(self.trial, lane, versions, self.runner.records), wanted=wanted)
-            if reasons := {name: reason for name, reason in every.items() if bug in (None, name)}:
-                missing[lane.lane.name] = reasons
+            every = not_exercised(so_far(self.trial, lane, self.versions, self.runner.records), wanted=wanted)
+            if lacks := {name: lack for name, lack in every.items() if bug in (None, name)}:
+                missing[lane.lane.name] = lacks
         return missing
 
     def _cycle(self) -> None:
-        """Run the plan once; then wait until every lane has granted again, or its recovery bound has passed.
+        """Run the plan once; then wait until every lane is back (`_await_recovery`), or its recovery bound has passed.
 
         If a workload wants it (`returns`), wait until all its workers have held again.
         """
@@ -312,12 +323,20 @@ class RunningTrial:
             self.server.await_condition(lambda: False, CALM)
         healed = time.monotonic_ns()
         self.actors.fill_up()
+        self.unexercised = list(self.lanes)
         self._await_recovery(healed)
+        if self.plan.lasting:
+            self.versions = self.environment.cluster(self.trial.backend).versions()
 
     def _await_recovery(self, healed: int) -> None:
-        """healed: ns, when the last fault was undone."""
+        """Wait until all lanes are granted again and all their workers answered, or until their bounds have passed.
+
+        Meanwhile, look at what the lanes have exercised that are back. It stays exercised. Not with taps.
+        healed: ns, when the last fault was undone.
+        """
         patience = {lane: timeouts.granted_again_within(lane) for lane in self.trial.lanes}
-        pending = list(self.lanes)
+        pending, unseen = list(self.lanes), [] if self.plan.lasting or self.taps is not None else list(self.lanes)
+        looked = dict.fromkeys(patience, 0.0)  # lane → when it was seen last whether all of its lock is back
         announced: list[Lane] = []
         announced_at = healed
 
@@ -325,22 +344,46 @@ class RunningTrial:
             unasked = "recovery" in lane.lane.workload.unasked
             returns = lane.lane.workload.returns and bool(self.plan.steps)
             back = lane.granted_since(healed) and (not returns or lane.held_since(healed))
-            return unasked or back or time.monotonic_ns() - healed > patience[lane.lane] * 1e9
+            if back and self.taps is None and (lane.lane.lock.permits > 1 or lane.shared):
+                back = time.monotonic() - looked[lane.lane] > LOOK_EVERY
+                if back:
+                    looked[lane.lane] = time.monotonic()
+                    back = self._all_is_back(lane)
+            passed = (time.monotonic_ns() - healed) / 1e9 / patience[lane.lane]
+            # The bound counts anew from the first failure of a worker that has no answer.
+            return unasked or passed > 2 or ((back or passed > 1) and lane.answered_since(healed))
 
         def all_judged() -> bool:
             nonlocal announced, announced_at
             pending[:] = [lane for lane in pending if not judged(lane)]  # a lane that is judged stays so
             late = [lane.lane for lane in pending]
+            seen = next((lane for lane in unseen if lane.lane not in late), None) if late else None
+            if seen is not None:
+                unseen.remove(seen)
+                if not self._missing([seen]):
+                    self.unexercised.remove(seen)
             if late and late != announced and time.monotonic_ns() - announced_at > 1e9:  # once a second is enough
                 announced, announced_at = late, time.monotonic_ns()
                 left = max(patience[lane] for lane in late) - (announced_at - healed) / 1e9
                 self.tell(waits(f"{listing(few((lane.name for lane in late), 1))} to be granted again", left))
             return not late
 
-        self.server.await_condition(all_judged, max(patience.values()))
+        self.server.await_condition(all_judged, 2 * max(patience.values()))
+
+    def _all_is_back(self, lane: RunningLane) -> bool:
+        """Whether a lock that several may hold was granted again to all permits, or to a writer beside readers."""
+        history = so_far(self.trial, lane, self.versions, self.runner.records)
+        lack = not_exercised(history, {RECOVERY.id} & {*history.facts.properties}).get(RECOVERY.id)
+        return lack is None or lack.by_strike
 
 
-def _places(missing: Missing) -> str:
+def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> dict[str, list[str]]:
+    """Lane → the properties of which what is missing may come while no fault is on."""
+    names = {lane: [name for name, lack in lacks.items() if not lack.by_strike] for lane, lacks in missing.items()}
+    return {lane: of_lane for lane, of_lane in names.items() if of_lane}
+
+
+def _places(missing: Mapping[str, Iterable[str]]) -> str:
     return listing(few((f"{name} in {lane}" for lane, names in missing.items() for name in names), 1))
 
 

@@ -13,7 +13,7 @@ WARM_UP: Final = 5.0
 EXERCISED_WITHIN: Final = 20.0
 """The further time to exercise what cannot be exercised after the first fault: an overloaded machine needs some."""
 LINGER: Final = 3.0
-"""A trial waits so long after its first cycle (or a third of it, if longer) for what was not exercised yet."""
+"""A trial waits so long after its first cycle (or a third of it, if longer) for what may come without a strike."""
 DEADLINE: Final = 60.0
 """After this time a trial begins no further cycle."""
 STORM_DEADLINE: Final = 15.0

@@ -52,13 +52,15 @@ class Holding:
         self.noticed = math.inf
         """Seconds of CLOCK_MONOTONIC; when the client noticed that it no longer holds."""
         self.noticing = threading.Lock()
+        self.answer: Reason | None = Reason.NOT_OWNER
+        """What `completed` returned of its release; NOT_OWNER if there was none."""
         self.spoiled = False
         """An access under this grant has no answer: nothing more may be written under its token."""
 
-    def invoke(self, recorder: Recorder, f: F, process: Process, since: int | None = None) -> int:
+    def invoke(self, recorder: Recorder, f: F, process: Process, since: int | None = None, flags: int = 0) -> int:
         """Note that an operation on the grant is about to be sent. Returns its row, as `Recorder.invoke`."""
         grant = self.grant
-        named = {"owner": self.owner, "session": grant.session, "flags": self.flags}
+        named = {"owner": self.owner, "session": grant.session, "flags": self.flags | flags}
         return recorder.invoke(f, process.number, self.key, token=grant.token, since=since, **named)
 
     @property

@@ -13,17 +13,18 @@ import itertools
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from checkers import row_format
-from checkers.row_format import SHARED, F, Gate, Reason, Run, State
+from checkers.row_format import LATE, SHARED, F, Gate, Reason, Run, State
 from infra.waiting import after
 from suites.lock import (
     Cancels,
     Downgrades,
     Grant,
+    Indeterminate,
     LockClient,
     LockError,
     Refused,
@@ -40,7 +41,7 @@ from suites.worker.gates import Gates
 from suites.worker.lease_renewal import Holding, LeaseRenewal, completed
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
-from suites.workloads.workload import Hold, Stopped, Workload
+from suites.workloads.workload import AWAY, Hold, Stopped, Workload
 
 if TYPE_CHECKING:
     from suites.worker.store_client import StoreClient
@@ -79,10 +80,16 @@ BRIEF: Final = (0.25, 0.004)
 takes: the grant may come when the client has given up."""
 SOON: Final = 1.0
 """The remaining impatient rounds wait at most so many steps of work for each other worker: about a queue's time."""
+GONE_SHARE: Final = 0.5
+"""How often a worker stays away for as long as a long rest lasts (`AWAY`) when an acquire with little patience got
+nothing. Its next request might remove what it left behind; meanwhile that stands in the way of others."""
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write (`Workload.late`); one of each worker's first does."""
 LATE_BY: Final = 1.5
 """Steps of work between the release and that late write, so that another worker has been granted the lock meanwhile."""
+AGAIN_SHARE: Final[Mapping[Reason | None, float]] = {Reason.NONE: 0.25, None: 0.5}
+"""Answer of a release (`completed`) → how often the grant is then released once more, after a rest. Acknowledged: some
+code releases twice. No answer (None): some code tries again."""
 
 
 class Worker:
@@ -141,7 +148,7 @@ class Worker:
         due = time.monotonic()
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
         while page[row_format.RUN] != Run.FINISH:
-            if crowds and not self._cancelled:  # a worker that gave up goes on at once
+            if crowds and not self._cancelled:  # a worker that gave up asks again, or stays away
                 crowds -= 1
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
             if self.spec.rate:
@@ -192,7 +199,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - libraries have errors of their own
             self.recorder.info(row, in_doubt(error))
             self.process.crashed()
-            if not self._cancelled:  # a worker that gave up goes on at once, perhaps before the answer
+            if not self._cancelled:  # a worker that gave up asks again, perhaps before the answer, or stays away
                 self._unanswered()
             return None
         finally:
@@ -214,6 +221,22 @@ class Worker:
         row = holding.invoke(self.recorder, F.RELEASE, self.process, since)
         self.gates.asks()
         return completed(self.recorder, row, self.process, lambda: self.client.release(holding.grant))
+
+    def release_again(self, holding: Holding) -> None:
+        """Release a grant once more after its release, when another client may hold the lock. Any exception of the
+        client counts as an answer: the client may have forgotten the grant.
+        """
+
+        def request() -> None:
+            try:
+                self.client.release(holding.grant)
+            except LockError:
+                raise
+            except Exception as error:
+                raise Indeterminate(repr(error)) from error
+
+        row = holding.invoke(self.recorder, F.RELEASE, self.process, flags=LATE)
+        completed(self.recorder, row, self.process, request)
 
     def downgrade(self, holding: Holding) -> Holding | None:
         """Turn a writer into a reader. The history gets the writer's release, and the reader's grant at the moment of
@@ -266,8 +289,11 @@ class Worker:
         # worker asks for the same again: otherwise overlapping readers may keep all writers out as long as they like.
         reads = (self.spec.number + turn) % self.spec.count < self.workload.readers * self.spec.count
         shares = reads and self._sharer is not None
-        holding = self.acquire(key, self._patience(), SHARED if shares else 0)
+        patience = self._patience()
+        holding = self.acquire(key, patience, SHARED if shares else 0)
         if holding is None:
+            if patience < self.spec.acquire_timeout and self.rng.random() < GONE_SHARE:
+                self.wait_until(time.monotonic() + self.spec.pace * self.rng.uniform(*AWAY))
             return
         self._turn += 1
         with contextlib.suppress(Stopped), self.inside(holding) as section:
@@ -276,6 +302,8 @@ class Worker:
             self.workload.section(section)
         after = self._section(self, holding)
         self.workload.rest(after)
+        if self.workload.again and self.rng.random() < AGAIN_SHARE.get(holding.answer, 0.0):
+            self.release_again(holding)
         if self.workload.late and (turn == self.spec.number or self.rng.random() < LATE_SHARE):
             after.work(after.pace * LATE_BY)
             after.write_late()
@@ -332,7 +360,7 @@ class Worker:
     def _leave(self, holding: Holding) -> None:
         if holding not in self.renewal.held:
             return
-        self.release(holding, self.renewal.let_go(holding, self.process))
+        holding.answer = self.release(holding, self.renewal.let_go(holding, self.process))
 
     def _close_client(self) -> None:
         """Close the client. The end of its session may free a lock, so it is recorded."""

@@ -170,7 +170,7 @@ class Share(Workload):
     name: ClassVar[str] = "share"
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "fence-writes")
     readers: ClassVar[float] = 0.6
-    gives_up: ClassVar[float] = 0.2
+    gives_up: ClassVar[float] = 0.4
     workers: ClassVar[int] = 5
 
     def __init__(self) -> None:

@@ -101,6 +101,7 @@ class Workload(ABC):
     properties  what the section exercises beyond the lock's own properties.
     late        whether a worker may, between two grants, write once more under its old token (fenced modes only):
                 the deliberate stale write that exercises the fence even when nothing else goes wrong.
+    again       whether a worker may, between two grants, release once more what it has released.
     readers     the share of the workers that acquire as readers, in turns, where the lock can be shared.
     nests       whether the section acquires its lock again while it holds it, if the lock allows that.
     order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key. A worker that
@@ -120,6 +121,7 @@ class Workload(ABC):
     name: ClassVar[str]
     properties: ClassVar[tuple[str, ...]] = ()
     late: ClassVar[bool] = False
+    again: ClassVar[bool] = True
     readers: ClassVar[float] = 0.0
     nests: ClassVar[bool] = False
     order: ClassVar[tuple[int, ...]] = ()

@@ -21,7 +21,8 @@ RARE: Final = 0.1
 MOSTLY: Final = 0.75
 """A message that a smaller part of the other verbs has is due to a wait after all, usually for a caught worker."""
 ROUNDS: Final = 5
-"""After so many rounds of each worker without a message of a number, no such message is expected any more."""
+"""After so many rounds of each worker without a message of a number, no such message is expected any more. If the verb
+has never had such an answer, rounds before it was waited for count as well."""
 TIMES: Final = 3
 """After so many stays of each holder, no such message is expected in the verbs that wait for it."""
 STAYS: Final = 0.5
@@ -65,6 +66,10 @@ class Pair:
         self.trap = GateTrap(lane, target, target.clock.now(), workers)
         self.hit: set[int] = set()
         """The messages at which one of them was caught."""
+        self._catches = 0
+        """How often one of them was caught."""
+        self._begun = self._count(walk.verb)[0]
+        """How many verbs of this kind had begun when the walk began."""
         self.tries = 0
         """How often another worker was expected at a message of its own, while one was caught."""
         self.both = 0
@@ -86,7 +91,7 @@ class Pair:
 
     def length(self, verb: Verb, part: float = 0.5) -> int:
         """How many messages the verb had so far in at least this part of its occurrences."""
-        counts = self.trap.target.actors.messages(self.trap.lane, self.trap.among, verb)
+        counts = self._count(verb)
         return sum(count > 0 and count >= counts[0] * part for count in counts[:MOST])
 
     def catch(self, number: int, side: Side, action: Action) -> Catching:
@@ -104,14 +109,28 @@ class Pair:
                 return True
             if self.walk.waits:
                 return self._stays >= TIMES * len(self._holders)
-            return actors.rounds(trap.lane, trap.among, self.walk.verb) >= before + ROUNDS * len(trap.among)
+            ended = actors.rounds(trap.lane, trap.among, self.walk.verb) - before
+            return ended >= ROUNDS * len(trap.among) or (side == "answer" and self._never_had(number))
 
         catching = trap.catch_unless(over, gate, action, verb=self.walk.verb, message=number)
         stays = [self._stay(holder) for holder in self._holders if self.walk.waits]
         victim = yield from _beside(catching, stays)
         if victim is not None:
             self.hit.add(number)
+            self._catches += 1
         return victim
+
+    def _count(self, verb: Verb) -> Sequence[int]:
+        return self.trap.target.actors.messages(self.trap.lane, self.trap.among, verb)
+
+    def _never_had(self, number: int) -> bool:
+        """Whether the verb has ended often enough without such a message since the walk began. Not counted: one verb of
+        each worker, which may still go on, and one of each for every catch, which may have cut it short.
+        """
+        counts = self._count(self.walk.verb)
+        return not counts[number - 1] and (
+            counts[0] - self._begun >= (ROUNDS + 1 + self._catches) * len(self.trap.among)
+        )
 
     def catch_another(self, first: Victim, verb: Verb, number: int) -> Catching:
         """Catch another worker at this message. None: it does not come before the first's lock may be another's."""
@@ -124,7 +143,9 @@ class Pair:
             ended = actors.rounds(trap.lane, trap.among, verb) - before
             return clock.now() > deadline or ended >= ROUNDS * len(trap.among)
 
-        return trap.catch_unless(over, _gate(verb, "answer"), "freeze", verb=verb, message=number)
+        victim = yield from trap.catch_unless(over, _gate(verb, "answer"), "freeze", verb=verb, message=number)
+        self._catches += victim is not None
+        return victim
 
     def _stay(self, trap: GateTrap) -> Script:
         """Stall a holder for `STAYS` s, again and again: meanwhile waiters poll often, and learn of each release."""

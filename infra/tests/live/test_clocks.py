@@ -165,7 +165,6 @@ class TestPostgres:
             assert ahead(old) == [0.0, 0.0]
 
     def test_monotonic_time_is_untouched(self, servers: Servers) -> None:
-        """PostgreSQL measures by monotonic time how long it executes and sleeps."""
         servers.environment.node("postgres").skew(Skew(rate=50.0))
         with session(servers.environment) as connection:
             began = time.monotonic()
@@ -175,7 +174,6 @@ class TestPostgres:
 
 
 def test_an_image_without_a_movable_clock_says_so(environment: OwnEnvironment) -> None:
-    """Toxiproxy's image has none, like images of users."""
     container = compose.container(environment.name, "toxiproxy")
     assert not clock_skew.movable(environment._client, container)
     with pytest.raises(Failed, match="toxiproxy-1: its image has no movable clock"):

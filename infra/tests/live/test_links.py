@@ -70,7 +70,6 @@ class TestAgainstRedis:
 
 @on("redis", "etcd")
 def test_links_are_slow_and_narrow_as_long_as_a_fault_is_on(target: Target) -> None:
-    """Each fault itself proves that every answer on a client's link is late. For peers, only the cluster can tell."""
     for name in ("slow-links", "throttle-links"):
         with done(target, name):
             assert len(target.links.active()) >= len(target.client_links)
@@ -120,7 +119,6 @@ def test_the_server_learns_late_that_a_client_is_gone(links: Links, target: Targ
 
 @on("redis")
 def test_a_client_that_asks_all_the_time_is_reset_in_the_middle(environment: OwnEnvironment, target: Target) -> None:
-    """A reset may lose a request or its reply. If the reply is lost, the server has counted, the client has not."""
     counted = ended = 0
     line = Redis(target.endpoints["c1", "redis1"])
     while counted < 10:

@@ -13,7 +13,6 @@ from infra.tests.live.hurting import ELECTING, SILENCE, await_, await_leader_but
 
 @on(*ELECTING)
 def test_an_isolated_leader_is_succeeded_and_still_reached(target: Target) -> None:
-    """In ZooKeeper, bytes are held. At the heal they go into connections that are dead by then."""
     before = reign(target)
     with done(target, f"isolate-leader-{'hold' if target.backend == 'zookeeper' else 'drop'}") as hit:
         old = leader_hit(target, hit, before)

@@ -165,7 +165,6 @@ def test_no_increment_is_lost_behind_a_full_fence(dsn: str, key: str, mode: Mode
 
 
 def test_increments_are_lost_without_a_fence(dsn: str, key: str) -> None:
-    """The control of the test above: the same load does interleave."""
     written = _increments(dsn, key, Mode.UNFENCED)
     assert len(written) == THREADS * ROUNDS
     assert len(set(written)) < len(written)

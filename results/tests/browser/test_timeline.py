@@ -238,7 +238,6 @@ def test_a_key_that_the_canvas_handles_reaches_no_other_listener(chromium: Brows
 
 
 def test_keys_reach_every_operation_of_workers_and_the_pointer_most_operations(chromium: Browser, made: Made) -> None:
-    """The pointer reaches operations that are not too close to others; keys reach all operations of workers."""
     history = made.records["stale"].lanes[0].history
     with timeline(chromium, made.page("stale"), made.root) as (page, canvas):
         assert len(canvas.evaluate(_FOUND)) > len(history) / 2

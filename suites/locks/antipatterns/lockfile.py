@@ -35,6 +35,11 @@ class LockFile(Endless):
     claims: ClassVar[tuple[Claim, ...]] = tuple(Claim(name, under=(ANY,)) for name in EXCLUSION)
     hazards: ClassVar[tuple[Hazard, ...]] = CRASHED
 
+    def __init__(self, ttl: float) -> None:
+        super().__init__(ttl)
+        self._held: set[int] = set()
+        """Owners of the grants that are held. A file does not say whose it is."""
+
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:  # noqa: ARG003 - it asks no server
         """Make the folder, and clear it of what others left behind long ago."""
@@ -52,11 +57,16 @@ class LockFile(Endless):
                 os.close(os.open(_file(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             except FileExistsError:
                 return None
-            return Grant(name, new_owner(), None, sent, self._ttl, NEVER)
+            grant = Grant(name, new_owner(), None, sent, self._ttl, NEVER)
+            self._held.add(grant.owner)
+            return grant
 
         return polled(attempt, timeout)
 
     def release(self, grant: Grant) -> None:
+        if grant.owner not in self._held:
+            raise Refused(Reason.NOT_OWNER)
+        self._held.remove(grant.owner)
         try:
             _file(grant.name).unlink()
         except FileNotFoundError as error:

@@ -117,9 +117,9 @@ class GetThenDel(TutorialLock):
 class UnconditionalDel(TutorialLock):
     """``unconditional-del``: the release sends DEL, even if another client holds the lock by then.
 
-    A holder that overran its lease frees its successor's lock, and lets a third client in. The successor's release then
-    frees the third client's lock, and so on. This is the commonest mistake of all. The random value in the key is there
-    to prevent it: see "Correct Implementation with a Single Instance" on
+    A holder that overran its lease, or a client that releases twice, frees its successor's lock, and lets a third
+    client in. The successor's release then frees the third client's lock, and so on. This is the commonest mistake of
+    all. The random value in the key is there to prevent it: see "Correct Implementation with a Single Instance" on
     https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
     """
 

@@ -165,7 +165,6 @@ def test_killed_runs_leave_no_process_and_interrupted_runs_leave_nothing(tmp_pat
 
 
 def test_the_controller_removes_what_its_workers_had_no_time_to_remove(tmp_path: Path, client: DockerClient) -> None:
-    """Ctrl-C on an overloaded machine, where the removal takes longer than xdist waits."""
     (tmp_path / "busy.py").write_text(BUSY)
     with running(tmp_path, client, "-n", "1", "-p", "busy", path=tmp_path) as run:
         run.interrupt()

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.needs("postgres")
 
 
 def test_the_server_gives_up_on_the_dead_within_seconds(lanes: Lanes) -> None:
-    """This holds where no proxy is in between. The session sets the parameters, so no administrator needs to do it."""
     lane = lanes.of("postgres-session")
     client = lane.client()
     granted(client.acquire(lane.key, SOON))
@@ -68,7 +67,6 @@ def test_the_server_refuses_one_of_two_clients_that_wait_for_each_other(lanes: L
 
 
 def test_a_reentrant_lock_that_was_lost_is_not_acquired_again_under_the_old_grant(lanes: Lanes) -> None:
-    """In another session the lock would be another grant, or already somebody else's."""
     lane = lanes.of("postgres-reentrant")
     mine = lane.client()
     grant = granted(mine.acquire(lane.key, SOON))

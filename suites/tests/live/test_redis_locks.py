@@ -74,7 +74,6 @@ class TestFair:
         assert queue_length(lane) == 0
 
     def test_a_waiter_that_stood_still_has_lost_its_place(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It gets the lock by the same request that puts it into the queue again."""
         lane = lanes.of("redis-fair")
         holder, other = lane.client(1), lane.client(2)
         grant = granted(holder.acquire(lane.key, SOON))
@@ -125,7 +124,6 @@ class TestWait:
         await_(pair.follows)
 
     def test_a_grant_survives_the_failover_to_its_replica(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A grant of the plain lock may be lost: the fault `promote-replica` shows that."""
         lane = lanes.of("redis-wait")
         pair = lane.environment.failover()
         assert pair is not None

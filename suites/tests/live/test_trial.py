@@ -124,7 +124,6 @@ def test_a_planted_bug_is_found_in_the_first_trial(trials: Trials, fault: str, l
 
 
 def test_every_message_of_a_verb_is_hit(trials: Trials) -> None:
-    """A client that connects anew within a verb has more messages."""
     least = {"acquire at once": 1, "acquire after waiting": 2, "release": 1, "renew": 1}
     for lock, more in {"Unchanged": {}, "LooksThenDeletes": {"release": 2}}.items():
         verbs = trials.of(BETWEEN).about["boundaries"][f"{spelled(lock)}/{PAIRS}"]
