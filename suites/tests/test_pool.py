@@ -347,7 +347,7 @@ def test_a_fault_waits_longer_for_what_can_only_be_exercised_before_it(lock: str
 
 @pytest.mark.parametrize("taps", [None, Mock()])
 def test_the_watch_goes_on_under_faults_at_messages_alone(taps: Mock | None) -> None:
-    running: Any = Mock(taps=taps, handles=[], trial=Trial("redis", "kill-holder", 1, ()))
+    running: Any = Mock(taps=taps, handles=[], lanes=[], trial=Trial("redis", "kill-holder", 1, ()))
     run_trial.RunningTrial._cycle(running)
     assert (running.watch.end.called, running.watch.begin.called) == (taps is None,) * 2
 
