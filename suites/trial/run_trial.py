@@ -192,6 +192,8 @@ class RunningTrial:
     def heal(self) -> None:
         """Undo every fault, which also lets every frozen worker continue, and end the workers."""
         try:
+            for handle in self.handles:  # they end while it is made sure that all faults are undone
+                handle.ask(Run.FINISH)
             self.runner.final_heal()
             within = timeouts.workers_end_within(self.trial)
             self.tell(waits("the workers to end", within))
