@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from checkers.claims import FROZEN, NO_FAULT, Claim, Hazard
 from checkers.row_format import Reason
-from suites.lock import Grant, Refused, new_owner, now
+from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks.lease_claims import HAZARDS, SOUND, TOKEN_HAZARDS, as_semaphore, besides
 from suites.locks.redis_node import NOW, TAKE, RedisNode
 from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK, RedisLock
@@ -29,6 +29,7 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('ZADD', KEYS[2], now + ARGV[2], ARGV[3])
 return redis.call('INCR', KEYS[4])"""
+_WITHDRAW: Final = "return redis.call('DEL', KEYS[3])"
 PERMITS: Final = 2
 _HOLDERS: Final = f"""{NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -45,8 +46,9 @@ class RedisReadWrite(RedisLock):
 
     The writer has a key, which expires. Readers are in a set, each with the time at which its lease ends by the node's
     clock; every script first drops those that are over. A waiting writer leaves a note that keeps new readers out for
-    `COMING`, so that readers who come and go do not keep it waiting for ever. Redisson's RReadWriteLock is similar: its
-    readers are fields of a hash, each with a key that expires. But they do not mind a waiting writer.
+    `COMING`, so that readers who come and go do not keep it waiting for ever; if it gives up, it takes the note back.
+    Redisson's RReadWriteLock is similar: its readers are fields of a hash, each with a key that expires. But they do
+    not mind a waiting writer.
 
     What its authors claim: a writer is alone, and readers keep out no reader. Unlike Redisson's, grants carry a fencing
     token, larger than those of all who left before; readers that hold together share one. A writer may become a reader.
@@ -75,6 +77,17 @@ return 1"""
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return redis.call('ZREM', KEYS[2], ARGV[1])"""
 
+    def acquire(self, name: str, timeout: float) -> Grant | None:
+        """As for `RedisLock`; also Indeterminate if the note of a writer that gave up may still keep readers out."""
+        try:
+            grant = super().acquire(name, timeout)
+        except Refused:
+            self._withdraw(name)
+            raise
+        if grant is None:
+            self._withdraw(name)
+        return grant
+
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
         return self._wait(_ACQUIRE_SHARED, name, timeout)
 
@@ -84,6 +97,13 @@ return redis.call('ZREM', KEYS[2], ARGV[1])"""
         if not token:
             raise Refused(Reason.NOT_OWNER)
         return self._granted(grant.name, owner, token, sent)
+
+    def _withdraw(self, name: str) -> None:
+        """Take back the note of a waiting writer; others that wait leave theirs again. Raises Indeterminate."""
+        try:
+            self._call(_WITHDRAW, name, 0)
+        except Refused as refused:
+            raise Indeterminate("a note that keeps readers out may be left") from refused
 
 
 class RedisSemaphore(RedisLock):

@@ -156,6 +156,18 @@ def test_a_dead_reader_keeps_no_writer_out_beyond_its_ttl(lanes: Lanes) -> None:
     assert refusal(lambda: reader.renew(grant)) is Reason.NOT_OWNER
 
 
+def test_a_writer_that_gave_up_keeps_no_reader_out(lanes: Lanes) -> None:
+    lane = lanes.of("redis-rw")
+    reader, other, writer = lane.client(1), lane.client(2), lane.client(3)
+    assert isinstance(reader, Shares)
+    assert isinstance(other, Shares)
+    granted(reader.acquire_shared(lane.key, 0))
+    assert writer.acquire(lane.key, 0.2) is None
+    other.release(granted(other.acquire_shared(lane.key, 0)))
+    assert refusal(lambda: writer.acquire(lane.key, 0)) is Reason.HELD
+    granted(other.acquire_shared(lane.key, 0))
+
+
 def test_an_inner_acquire_of_a_lost_lock_is_refused(lanes: Lanes) -> None:
     lane = lanes.of("redis-reentrant")
     holder, other = lane.client(1, TTL), lane.client(2)
