@@ -17,6 +17,7 @@ import pytest
 from _pytest.junitxml import xml_key
 from rich.console import Console
 
+from checkers.claims import Verdict
 from results.certificate import certificate_files
 from results.certificate.certify import STATUS, sentence
 from results.pages.trial_page import load_words
@@ -95,6 +96,8 @@ class Terminal:
             junit.add_global_property("result", plain(run_sentence(contents.cells, len(contents.problems))))
         yield
         self._watch.close()
+        if session.exitstatus == pytest.ExitCode.OK and _nothing_judged(self._contents):
+            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         about: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
         about["exit status"] = int(session.exitstatus)
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
@@ -225,6 +228,10 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
     return command_line("pytest", *words)
+
+
+def _nothing_judged(contents: RunContents) -> bool:
+    return all(cell.word is Verdict.NOT_APPLICABLE for cell in contents.cells)
 
 
 def _has(report: Any, name: str) -> bool:

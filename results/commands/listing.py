@@ -119,13 +119,15 @@ def _line(run: Stored, *, as_json: bool) -> str:
             "left_out": list(head.problems),
             "asked": {name: head.asked[name] for name in _ASKED if name in head.asked},
         })  # fmt: skip
-    came_to = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
-    certified = summary.certificate(head.about)
-    came_to = f"{certified}; {came_to}" if certified else came_to
-    left = f", {len(head.problems)} left out" if head.problems else ""
     if state == CLOSED and head.about.get(INTERRUPTED):
         state = INTERRUPTED
-    return plain(f"{run.path.name}  {came_to}{left}" + ("" if state == CLOSED else f" ({state})"))
+    counts = ", ".join(f"{count} {word}" for word, count in words.items()) or "nothing judged"
+    if certified := summary.certificate(head.about):
+        counts = f"{certified}; {counts}"
+    elif state == CLOSED:
+        counts = f"{sentences.came_to(head.words, len(head.problems))}: {counts}"
+    left = f", {len(head.problems)} left out" if head.problems else ""
+    return plain(f"{run.path.name}  {counts}{left}" + ("" if state == CLOSED else f" ({state})"))
 
 
 def _load(name: str, lanes: Sequence[LaneSummary], cpu: Mapping[Path, Mapping[str, float]]) -> str:

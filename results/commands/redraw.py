@@ -68,8 +68,8 @@ def rejudge(results: Path, of: str) -> int:
                     say(f"{folder.name}  {line}")
         except BadFile as error:
             problems.append(str(error))
-    print(f"{judged} judgements, {different or 'none'} different")
     warn(*problems)
+    print(f"{judged} judgements, {different or 'none'} different")
     return 1 if different else 2 if problems else 0
 
 

@@ -1,7 +1,7 @@
 """Runs, judgements and operations as sentences."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from checkers.claims import NO_FAULT, Verdict, heaviest
@@ -40,6 +40,15 @@ NOT_CLEAN: Final = "NOT CLEAN"
 """How the sentence of a run begins: all that was promised held, a promise broke, or neither is certain."""
 
 
+def came_to(number: Mapping[Verdict, int], left_out: int) -> str:
+    """PASSED, FAILED or NOT_CLEAN. number: verdict → how often it was given. left_out: trials without a verdict."""
+    if number.get(Verdict.VIOLATED):
+        return FAILED
+    doubts = left_out or any(map(number.get, (Verdict.NOT_STRESSED, Verdict.UNKNOWN, Verdict.WEAKNESS_NOT_SHOWN)))
+    judged = any(how_many for word, how_many in number.items() if word is not Verdict.NOT_APPLICABLE)
+    return PASSED if judged and not doubts else NOT_CLEAN
+
+
 def run_sentence(cells: Iterable[Cell], left_out: int = 0) -> str:
     """What a run came to, in one sentence for terminal, pages and files. left_out: trials without a verdict.
 
@@ -50,11 +59,12 @@ def run_sentence(cells: Iterable[Cell], left_out: int = 0) -> str:
     upheld, broken = number[Verdict.UPHELD], number[Verdict.VIOLATED]
     not_stressed, unknown = number[Verdict.NOT_STRESSED], number[Verdict.UNKNOWN]
     promises = upheld + broken + not_stressed + unknown
-    if broken:
+    begin = came_to(number, left_out)
+    if begin == FAILED:
         first = grid.failures(cells)[0].first
         more = f", and {count(broken - 1, 'more promise')} broke" if broken > 1 else ""
         of = f"{broken:,} of {count(promises, 'promise')}"
-        return f"{FAILED}: {first.lock} broke {first.property} {_when(first.fault)}{more} ({of})"
+        return f"{begin}: {first.lock} broke {first.property} {_when(first.fault)}{more} ({of})"
     silent = number[Verdict.WEAKNESS_NOT_SHOWN]
     doubts = (
         (not_stressed, f"{not_stressed:,} of {promises:,} not stressed"),
@@ -63,18 +73,18 @@ def run_sentence(cells: Iterable[Cell], left_out: int = 0) -> str:
         (left_out, f"{count(left_out, 'trial')} without a verdict"),
     )
     if in_words := [words for how_many, words in doubts if how_many]:
-        return f"{NOT_CLEAN}: no promise broken, {listing(in_words)}"
-    if not number.keys() - {Verdict.NOT_APPLICABLE}:
+        return f"{begin}: no promise broken, {listing(in_words)}"
+    if begin == NOT_CLEAN:
         reasons = Counter(cell.because for cell in cells if cell.because).most_common()
         mostly = "mostly: " if len(reasons) > 1 else ""
-        return f"{NOT_CLEAN}: nothing was judged" + "".join(f" ({mostly}{reason})" for reason, _ in reasons[:1])
-    came_to = f"{upheld:,} of {promises:,} promises upheld"
+        return f"{begin}: nothing was judged" + "".join(f" ({mostly}{reason})" for reason, _ in reasons[:1])
+    text = f"{upheld:,} of {promises:,} promises upheld"
     if not promises:
         held, broke = number[Verdict.NOT_PROMISED_HELD], number[Verdict.NOT_PROMISED_BROKEN]
-        came_to = f"nothing was promised; {held:,} properties held and {broke:,} broke"
+        text = f"nothing was promised; {held:,} properties held and {broke:,} broke"
     if shown := number[Verdict.WEAKNESS_SHOWN]:
-        came_to += f"; {count(shown, 'known weakness', 'known weaknesses')} shown, as expected"
-    return f"{PASSED}: {came_to}"
+        text += f"; {count(shown, 'known weakness', 'known weaknesses')} shown, as expected"
+    return f"{begin}: {text}"
 
 
 def _when(fault: str) -> str:

@@ -42,7 +42,8 @@ def said(results: Results, root: Path, *words: object, status: int = 0) -> tuple
 
 def test_list_shows_each_run_and_reads_no_trial_of_a_closed_run(root: Path, results: Results) -> None:
     three = "3 known weakness shown, 5 upheld"
-    lines = [f"{OLD}  2 known weakness shown, 14 upheld", f"{CLOSED}  {three}", f"{CUT}  {three} (interrupted)"]
+    of_closed = ["PASSED: 2 known weakness shown, 14 upheld", f"PASSED: {three}", f"{three} (interrupted)"]
+    lines = [f"{name}  {counts}" for name, counts in zip((OLD, CLOSED, CUT), of_closed, strict=True)]
     assert said(results, root, "list")[0].splitlines() == lines
     assert results("list", "--results", root)[:2] == (0, "\n".join([*lines, ""]))
     Run.open(root / CUT).close({"exit status": 2, "interrupted": True})

@@ -46,7 +46,8 @@ def pytest_sessionstart(session):
     worker = getattr(session.config, "workerinput", None)
     if worker is None:
         session.config.run = Run.create(Path(os.environ["MINI"]), {})
-        session.config.run.save_trial(samples.trial())
+        if "NOTHING" not in os.environ:
+            session.config.run.save_trial(samples.trial())
         session.config.pluginmanager.register(Terminal(session.config, asked(lock=["redis"]), session.config.run))
     else:
         session.config.run = Run.open(next(Path(os.environ["MINI"]).iterdir()))
@@ -188,6 +189,10 @@ class TestLog:
         assert "raise RuntimeError('a bug of ours')" in text
         assert "told elsewhere" not in text
         assert "1 passed, 1 skipped, 1 error, 20 not judged" in text
+
+    def test_a_run_in_which_nothing_was_judged_ends_like_one_without_tests(self, tmp_path: Path) -> None:
+        status, text = Project(tmp_path, ()).log("-k", "skipped", NOTHING="1")
+        assert (status, "NOT CLEAN: nothing was judged" in text) == (pytest.ExitCode.NO_TESTS_COLLECTED, True)
 
     def test_a_verbose_log_names_every_test_and_works_without_unicode(self, tmp_path: Path) -> None:
         status, text = Project(tmp_path, ONE_OF_EACH).log("-v", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
