@@ -144,6 +144,7 @@ class Declarations(Protocol):
               independence (how long a wait may take for a lock that nobody else wants). A user's lock
               gets the bounds below that it does not give itself; of ours, a property without its bound is not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
+    nodes     patterns of the names of its backend's nodes that its clients ask.
     lanes     patterns of `workload/store mode`: in which lanes it is tried, besides `work/*` if it has several permits.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
     permits   how many may hold at once: more than 1 for a semaphore.
@@ -164,6 +165,7 @@ class Declarations(Protocol):
     min_ttl: ClassVar[Ttl] = 2.0
     bounds: ClassVar[Bounds] = _BOUNDS
     via: ClassVar[str] = ""
+    nodes: ClassVar[Patterns] = ("*",)
     lanes: ClassVar[Patterns] = (
         *("register/*", "set/unfenced", "set/fence-*", "set/compare-owner", "set/guarded"),
         *("churn/*", "impatient/*", "leader/*", "transfer/*", "transfer-backoff/*", "crowd/*", "many/*"),

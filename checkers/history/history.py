@@ -108,6 +108,8 @@ class Facts:
     silences   ns; (begin, end) of each time in which the trial itself asked the service in vain: while no fault was on,
                and under faults at messages.
     looks      what members held, one entry for each look: the first member, the others, and the first member again.
+    unreached  ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were
+               cut, or they were stopped, all of them or, for ``quorum``, so many that no majority was left.
     """
 
     trial: str
@@ -135,6 +137,7 @@ class Facts:
     hazards: tuple[Hazard, ...] = ()
     silences: tuple[tuple[int, int], ...] = ()
     looks: tuple[tuple[Contents, ...], ...] = ()
+    unreached: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def keeps_lists(self) -> bool:
@@ -292,6 +295,7 @@ def facts_from_json(data: Mapping[str, Any]) -> Facts:
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(f"{name} are texts")
     lists["silences"] = tuple((int(begin), int(end)) for begin, end in facts.silences)
+    lists["unreached"] = tuple((int(worker), int(begin), int(end)) for worker, begin, end in facts.unreached)
     lists["looks"] = msgspec.convert(facts.looks, tuple[tuple[Contents, ...], ...])
     for name, kind in (("claims", Claim), ("hazards", Hazard)):
         lists[name] = tuple(kind(**_with_tuples(dict(declared))) for declared in data[name])

@@ -24,6 +24,7 @@ CONCLUSIONS: Final[Mapping[str, str]] = {
     # Renewals, releases, leases
     "renewed-after-release": "So a renewal was acknowledged after the release.",
     "renewed-though-lost": "So a renewal was acknowledged although the lock was another's by then.",
+    "renewed-by-nobody": "So a renewal was acknowledged although no server could have answered it.",
     "renewal-lied": "So a renewal was acknowledged although the lock had gone to another.",
     "refused-though-held": "So a holder was told that its lease was over before it could have ended.",
     "granted-though-over": "So the lock was granted on a lease that the service had called over.",
@@ -85,8 +86,8 @@ COSTS: Final[Mapping[str, str]] = {
         "write-not-kept removed-write-kept",
         # Several inside, or a client or a member that does not know what the service decided
         _AT_RISK: "granted-while-held no-room overlap too-many-inside too-many-granted freed-by-inner-release "
-        "believed-past-lease believed-too-long renewed-after-release renewed-though-lost refused-though-held "
-        "granted-though-over released-anothers members-differ grant-not-kept "
+        "believed-past-lease believed-too-long renewed-after-release renewed-though-lost renewed-by-nobody "
+        "refused-though-held granted-though-over released-anothers members-differ grant-not-kept "
         # Tokens and fences
         "token-not-larger token-repeated token-changed stale-write-accepted stale-read second-write-accepted "
         "value-read-before-write value-read-below-its-token not-the-latest-value overwritten-value-read-later "

@@ -3,13 +3,14 @@
 `honest-belief`: no client believes for long that it holds a lock that the service has given to another, or may have.
 When a belief must end, `honest-belief` judges by what the client was told, whether another got the lock or not.
 
-`honest-renewal`: what the service says about a lease when it is asked to prolong or to end it is true. A lease may
-expire late, never early: so for `honest-renewal` an acknowledged renewal of an expired lease is no lie as long as
-nobody else was granted the lock. An unanswered renewal proves nothing. If locks live in a session, its keep-alives are
-their renewals. Source: checkers/CONDITIONS.md, section 11.
+`honest-renewal`: what the service says about a lease when it is asked to prolong or to end it is true, and it is the
+service that says it. A lease may expire late, never early: so for `honest-renewal` an acknowledged renewal of an
+expired lease is no lie as long as nobody else was granted the lock. An unanswered renewal proves nothing. If locks live
+in a session, its keep-alives are their renewals. Source: checkers/CONDITIONS.md, section 11.
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from checkers.claims import matches
@@ -93,11 +94,12 @@ class RenewedLease(NamedTuple):
 
 
 def _examine_renewal(view: View) -> Examined:
-    """Definite. Whether no renewal sent after a certainly later grant had returned was acknowledged, no renewal or
-    release was refused while its lease was in force, and no lock was granted on a lease called over (etcd #11456).
+    """Definite. Whether no renewal sent after a certainly later grant had returned was acknowledged, nor any that no
+    server can have answered, no renewal or release was refused while its lease was in force, and no lock was granted on
+    a lease called over (etcd #11456).
     """
     following = superseded(view)
-    findings: list[Finding] = []
+    findings = [*_renewed_by_nobody(view)]
     for lease in view.once(_leases):
         for hold in lease.holds:
             given, later = following[hold.row]
@@ -125,6 +127,17 @@ def _examine_renewal(view: View) -> Examined:
                 findings.append(Finding("refused-though-held", view.ret[row], rows, holders))
         findings += _granted_though_over(lease, view)
     return Examined(findings)
+
+
+def _renewed_by_nobody(view: View) -> Iterator[Finding]:
+    """Renewals that were sent and acknowledged while no server could answer their client."""
+    unreached = grouped(view.facts.unreached, itemgetter(0))
+    for row in view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,)) if unreached else ():
+        spans = unreached.get(view.worker(row), ())
+        if any(begin <= view.inv[row] and view.ret[row] <= end for _, begin, end in spans):
+            hold = view.holds.by_owner.get(view.owner[row])
+            holders = () if hold is None else (hold.row,)
+            yield Finding("renewed-by-nobody", view.ret[row], (*holders, row), holders)
 
 
 def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:

@@ -56,15 +56,20 @@ def owner_release(rng: Random) -> str:
 
 
 def renewal(rng: Random) -> str:
-    """Compares each acknowledged renewal with later grants, and each refusal with all instants of what came before."""
+    """Compares each acknowledged renewal with later grants and with the moments at which some server could answer, and
+    each refusal with all instants of what came before.
+    """
     made = [replace(lease, release=None) for lease in generate.leases(rng, "grant")]
-    book = generate.lease_book(made, "grant", Random(0.0))
+    spans = [(rng.randint(0, len(made)), begin, begin + rng.randint(1, 9)) for begin in rng.choices(range(20), k=3)]
+    book = generate.lease_book(made, "grant", Random(0.0)).then(workers=len(made) + 1, unreached=tuple(spans))
     truth = sum(
         any(inv > later.ret for later in made if brute.comes_after(later, grant, made))
         for grant in made
         for inv, _ in grant.renewals
     )
     for owner, grant in enumerate(made, 1):
+        silent = [range(begin, end + 1) for worker, begin, end in spans if worker == owner]
+        truth += sum(any({inv, ret} <= {*moments} for moments in silent) for inv, ret in grant.renewals)
         for _ in range(rng.choice((0, 1, 1, 2))):
             inv, ret = generate.call(rng, grant.ret, grant.ret + 9, 2)
             if any(span[0] < ret and inv < span[1] for span in grant.renewals):

@@ -5,7 +5,7 @@ from typing import Any
 from checkers.claims import Claim, Hazard, Verdict
 from checkers.properties.honest_belief_and_renewal import LONGEST, NOTICED, REFUSED, RENEWED
 from checkers.properties.releases import CRASHED, SLOWEST, STALE_RELEASES, WAITED_FOR
-from checkers.row_format import LATE, SHARED, F, Reason
+from checkers.row_format import LATE, SHARED, F, Outcome, Reason
 from checkers.tests.build import DOCUMENTED, FAIL, GOOD, INFO, INVALID, VALID, VIOLATED, Book, cases, known, result_on
 
 BELIEF = "honest-belief"
@@ -124,6 +124,11 @@ def excused(mechanism: str, kind: str, struck: int) -> Book:
     return book.renew(15, 16, 1, **LOST).fault("f", struck, struck + 1, kind=kind, healing=struck)
 
 
+def unanswered(inv: int, ret: int, worker: int = 1, outcome: Outcome = Outcome.OK) -> Book:
+    """A renewal of worker 1. From 11 to 13 no server could answer `worker`."""
+    return GRANTED.then(workers=3, unreached=((worker, 11, 13),)).renew(inv, ret, 1, outcome)
+
+
 def passed_on(book: Book) -> Book:
     return book.acquire(20, 21, 2, session=8).add(F.KEEP_ALIVE, 22, 23, session=7)
 
@@ -157,6 +162,11 @@ test_renewals = known(
     ("a keep-alive refused too early", session_refused(9, 10), {"kind": "refused-though-held", "holders": (1,)}),
     ("a grant prolongs no session", session_refused(11, 13), VALID),
     ("but where requests touch it", session_refused(11, 13, session("touch")), INVALID),
+    ("while no server could answer", unanswered(11, 12), {"kinds": ["renewed-by-nobody"], "rows": (0, 1)}),
+    ("sent before", unanswered(10, 12), VALID),
+    ("answered afterwards", unanswered(12, 14), VALID),
+    ("while none could answer another", unanswered(11, 12, worker=2), VALID),
+    ("refused while none could answer", unanswered(11, 12, outcome=FAIL), NO_ANSWER),
     ("a keep-alive is told where nothing was granted", NO_GRANT, {"told": ("keep-alive",)}),
     ("with a grain a sign of life may be unknown", grained(4), VALID),
     ("two may not", grained(11), INVALID),

@@ -153,6 +153,8 @@ class Hit:
     healing, healed  ns; 0 unless the fault healed this hit by itself.
     owner, process   for faults on workers: the grant (of a waiting worker: the session), and the process.
     lane             the lane of that worker; "" for a fault that hits all lanes.
+    silent           (client group, node): while it lasts, no question of the group to the node gets an answer. Group ""
+                     stands for all groups.
     """
 
     kind: Kind
@@ -164,6 +166,7 @@ class Hit:
     owner: int = 0
     process: int = -1
     lane: str = ""
+    silent: tuple[tuple[str, str], ...] = ()
 
 
 STORE_PROBER: Final = Prober(STORE_KIND)

@@ -266,5 +266,5 @@ def test_the_final_heal_does_all_even_if_one_part_fails() -> None:
 
 
 def test_records_have_the_fields_of_a_fault_interval() -> None:
-    names = "kind target begun applied healing healed owner process lane name"
+    names = "kind target begun applied healing healed owner process lane silent name"
     assert [field.name for field in fields(Record)] == names.split()

@@ -81,6 +81,7 @@ class RedisLock(Declarations):
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.6
+    nodes: ClassVar[tuple[str, ...]] = NODE
     bounds: ClassVar[Mapping[str, float]] = BOUNDS
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,

@@ -12,6 +12,7 @@ from suites.locks.redis_node import validity
 from suites.locks.redlock import BY_ONE_NODE, Redlock
 
 NODES: Final = 3
+_FIRST: Final = tuple(f"redis{number}" for number in range(1, NODES + 1))
 _UNASKED: Final = ("honest-belief", "crash-release", "fail-fast", "fenced-store")
 _LATE: Final = "answer-past-ttl"
 WIPED: Final = ("wipe-server",)
@@ -26,10 +27,8 @@ class RedlockOfThree(Redlock):
 
     name: ClassVar[str] = "redlock-3"
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner", "leader/unfenced")
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *HAZARDS,
-        *(replace(hazard, nodes=("redis1", "redis2", "redis3")) for hazard in BY_ONE_NODE),
-    )
+    nodes: ClassVar[tuple[str, ...]] = _FIRST
+    hazards: ClassVar[tuple[Hazard, ...]] = (*HAZARDS, *(replace(hazard, nodes=_FIRST) for hazard in BY_ONE_NODE))
 
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:

@@ -14,6 +14,7 @@ from infra.faults.runner import Record
 from results.pages import trial_page
 from results.record import LaneRecord
 from suites.tests.selections import asked
+from suites.trial.lane_history import OF_FAULTS
 from suites.trial.metadata import CpuMeter, described, rolled, stalled
 
 SECOND = 10**9
@@ -46,7 +47,7 @@ def test_the_steps_of_an_upgrade_and_the_faults_between_them_are_listed_in_order
 
 def test_times_are_those_of_the_page_of_the_trial() -> None:
     book = Book().acquire(10 * SECOND, 10 * SECOND + 1, 1)
-    book.faults.append(FaultInterval(**{name: value for name, value in asdict(ROLLED).items() if name != "lane"}))
+    book.faults.append(FaultInterval(**{name: asdict(ROLLED)[name] for name in OF_FAULTS}))
     histories = [book.history(), *starting(11)]
     (shown,) = trial_page.faults([LaneRecord(history, ()) for history in histories])
     (step,) = rolled([ROLLED], histories)

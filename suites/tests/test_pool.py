@@ -23,6 +23,7 @@ from checkers.row_format import Action, F, Gate, Outcome, Reason, State
 from checkers.tests.build import Book, cases, there
 from infra.backends import BACKENDS
 from infra.faults.link_probe import Prober, Watch
+from infra.faults.runner import Record
 from suites.lanes.lane import lane_named, lanes_of
 from suites.lock import Grant, now
 from suites.locks import registry
@@ -366,6 +367,24 @@ def test_a_semaphore_is_back_when_all_of_its_permits_are_held(back: bool, later:
         book.acquire(begin, begin + 1, owner + 1).release(end, end + 1, owner + 1)
     with patch.object(run_trial, "so_far", return_value=book.history()):
         assert run_trial.RunningTrial._all_is_back(running, Mock(lane=lane)) is back
+
+
+@cases(
+    "lock, silent, workers",
+    ("its node is down", "redis", {"": "1"}, [0, 1, 2]),
+    ("another is", "redis", {"": "2"}, []),
+    ("one group is cut off", "redis", {"c2": "1"}, [1]),
+    ("a majority is left", "redlock", {"c2": "12"}, []),
+    ("none is left to one group", "redlock", {"c2": "12", "": "3"}, [1]),
+    ("two of its three are down", "redlock-3", {"": "12"}, [0, 1, 2]),
+    ("one that it does not ask is", "redlock-3", {"": "15"}, []),
+)
+def test_workers_that_no_server_can_answer(lock: str, silent: dict[str, str], workers: list[int]) -> None:
+    lane = next(lane for lane in lanes_of(lock, registry.load(lock)) if lane.workers == 3)
+    nodes = [f"redis{number}" for number in range(1, 6)]
+    of_records = [tuple((group, f"redis{number}") for number in numbers) for group, numbers in silent.items()]
+    records = [Record("cut", "", 1, 2, 3, 4, silent=pairs, name="f") for pairs in of_records]
+    assert list(lane_history._unreached(lane, nodes, records)) == [(worker, 2, 3) for worker in workers]
 
 
 def test_lanes_that_are_back_are_looked_at_while_another_is_waited_for() -> None:

@@ -3,7 +3,7 @@
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -11,12 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import row_format
+from checkers.claims import matches
 from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
+from checkers.history.interval_sets import Span, shared_by, united
 from checkers.properties.all_properties import OF_THE_SERVICE
 from checkers.properties.recovery import NO_SERVICE
 from checkers.row_format import ACQUIRES, F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
+from infra.network import topology
 from infra.store import store
 from suites.lanes.lane import Lane
 from suites.lock import Guards, in_doubt
@@ -25,7 +28,7 @@ from suites.trial.timeouts import acquire_timeout
 from suites.worker import gates
 from suites.worker.lease_renewal import IDLE, STALLED
 from suites.worker.pool import Handle, TrialBroke
-from suites.worker.process_spec import GUARDED
+from suites.worker.process_spec import GUARDED, group_of
 from suites.worker.recorder import read_errors
 
 LAST: Final = 64
@@ -33,6 +36,7 @@ LAST: Final = 64
 ANSWERED_WITHIN: Final = 20.0
 """Seconds for a healthy server to answer. Measured: 10 ms, and seconds on an overloaded machine."""
 _AGAIN: Final = 0.2
+OF_FAULTS: Final = [each.name for each in fields(FaultInterval)]
 T = TypeVar("T")
 
 
@@ -83,7 +87,7 @@ class RunningLane:
 
 def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> History:
     """The history of a lane that still runs, without the texts of its errors. versions: node → version."""
-    return _history(_facts(trial, running, versions), running.rows(), records, ("",))
+    return _history(_facts(trial, running, versions, records), running.rows(), records, ("",))
 
 
 def whole(
@@ -99,7 +103,7 @@ def whole(
 
     silences, looks: as in `Facts`. The recordings are gone afterwards.
     """
-    facts = replace(_facts(trial, running, versions), silences=tuple(silences), looks=tuple(looks))
+    facts = replace(_facts(trial, running, versions, records), silences=tuple(silences), looks=tuple(looks))
     parts, errors = [], [""]
     for handle in running.handles:
         rows = read_recording(handle.spec.recording)
@@ -111,7 +115,7 @@ def whole(
     return _history(facts, np.concatenate([*parts, last]), records, errors)
 
 
-def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> Facts:
+def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> Facts:
     lock, lane = running.lane.lock, running.lane
     return Facts(
         trial=trial.name,
@@ -141,13 +145,27 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str]) -> F
         ),
         claims=lock.claims,
         hazards=lock.hazards,
+        unreached=tuple(_unreached(lane, tuple(versions), records)),
     )
+
+
+def _unreached(lane: Lane, members: Sequence[str], records: Sequence[Record]) -> Iterator[tuple[int, int, int]]:
+    """`Facts.unreached`: when so many of a lock's nodes were silent to a worker that none, or no majority, was left."""
+    nodes = [lane.lock.via] if lane.lock.via else [name for name in members if matches(name, lane.lock.nodes)]
+    enough = len(nodes) - len(nodes) // 2 if lane.lock.lease == "quorum" else len(nodes)
+    for worker in range(lane.workers if nodes else 0):
+        group = topology.client(group_of(worker))
+        away: list[Span] = []
+        for node in nodes:
+            hits = (each for each in records if (group, node) in each.silent or ("", node) in each.silent)
+            away += united((hit.applied, hit.healing) for hit in hits)
+        yield from ((worker, begin, end) for begin, end in shared_by(enough, away))
 
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:
     """The history of these rows, with the faults of the trial except those on workers of other lanes."""
-    fields = [asdict(record) for record in records if record.lane in ("", facts.lane)]
-    faults = [FaultInterval(**{name: value for name, value in each.items() if name != "lane"}) for each in fields]
+    mine = (asdict(record) for record in records if record.lane in ("", facts.lane))
+    faults = [FaultInterval(**{name: each[name] for name in OF_FAULTS}) for each in mine]
     return from_rows(facts, rows, faults, errors)
 
 

@@ -78,7 +78,7 @@ class CutClients(OnClientLinks):
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by questions through each of the links. Only a test can see that the other direction is whole."""
         begun = target.clock.now()
-        pairs = [(group, node) for group, nodes in self.lost for node in nodes]
+        pairs = tuple((group, node) for group, nodes in self.lost for node in nodes)
         with target.links.together():
             for group, node in pairs:
                 if self.way == "both":
@@ -87,7 +87,7 @@ class CutClients(OnClientLinks):
                     ends = (group, node) if self.way == "requests" else (node, group)
                     target.links.block(*ends, self.how, target.by)
         link_proof.await_cut(target, pairs, DOWN if self.way == "replies" else SHOWS[self.how])
-        return [Hit("cut", self.words, begun, target.clock.now())]
+        return [Hit("cut", self.words, begun, target.clock.now(), silent=pairs)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Strike(fault.OnNodes):
                 # Only a majority can accept the new member that starts in place of this one.
                 raise Nobody(f"{node.name} keeps its data{remark}")
             node.wipe()
-        return Hit(self.kind, named(node, role) + remark, begun, target.clock.now())
+        return Hit(self.kind, named(node, role) + remark, begun, target.clock.now(), silent=(("", node.name),))
 
 
 def hit_by(target: Target, names: Sequence[str]) -> Iterator[tuple[Node, str]]:
@@ -140,7 +140,8 @@ class RestartAll:
         begun = target.clock.now()
         nodes = target.cluster.nodes
         at_once(nodes, lambda node: end(target, node))
-        return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now())]
+        silent = tuple(("", node.name) for node in nodes)
+        return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now(), silent=silent)]
 
     def heal(self, target: Target) -> None:
         at_once(target.cluster.nodes, lambda node: node.let_go(target.by))
