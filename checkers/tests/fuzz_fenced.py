@@ -85,8 +85,7 @@ def disturbed(rng: Random, ops: list[Op], mode: str) -> list[Op]:
         if rng.random() < 0.6:
             end = max((op.end for op in ops if op.end < FOREVER), default=0) + rng.randint(0, 2)
             ops = [op for op in ops if op.write or op.token != NONE]
-            values = [NONE, *(op.value for op in ops if op.write)]
-            for value in (rng.choice(values),) * rng.randint(1, 2):
+            for value in (rng.choice([NONE, *(op.value for op in ops if op.write)]),) * rng.randint(1, 2):
                 ops.append(Op(False, "ok", NONE, 0, value, end + 1, end + 1 + rng.randint(0, 2)))
     return ops
 

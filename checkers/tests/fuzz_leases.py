@@ -152,8 +152,7 @@ def _case(acts: list[Act], kind: str, length: int) -> Case:
             fine.append(act)
             continue
         early = first.outcome == "info" or (act.f in ("keep", "close") and act.inv % 2)  # some do not wait
-        least = first.inv if early else first.ret
-        inv = max(act.inv, least)
+        inv = max(act.inv, first.inv if early else first.ret)
         fine.append(act._replace(inv=inv, ret=max(act.ret, inv)))
     fine.sort(key=lambda act: act.inv)
     case = Case(tuple(fine), kind, length)

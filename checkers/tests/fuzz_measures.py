@@ -68,10 +68,8 @@ def overlaps(rng: Random, *, kind: str) -> str:
     for rows in found.rows:
         same(brute.told([replace(by_row[row], token=NONE) for row in rows], kind), False, (rows, leases))
     same(bool(found.rows), any(definite), leases)
-    spans = []
-    for hold in subject.holds:
-        freed = hold.freed if hold.freed < INFINITY else 0
-        spans.append((hold.start, max(hold.core_end, hold.ret, freed)))
+    freed = (hold.freed if hold.freed < INFINITY else 0 for hold in subject.holds)
+    spans = [(hold.start, max(hold.core_end, hold.ret, end)) for hold, end in zip(subject.holds, freed, strict=True)]
     touching = sum(a[0] <= b[1] and b[0] <= a[1] for a, b in combinations(spans, 2))
     same(possible_overlap(subject)["pairs"], touching - sum(definite), leases)
     return word(any(definite))
@@ -86,8 +84,7 @@ def readers(rng: Random) -> str:
         ret, key, shared = inv + rng.randint(0, 3), rng.randint(0, 1), rng.random() < 0.5
         gone = ret + rng.randint(0, 6)
         book.acquire(inv, ret, owner, key=key, flags=4 * shared).release(gone, gone + 1, owner, key=key)
-        end = min(max(gone, inv), inv + book.facts.ttl)
-        spans.append((key, shared, ret, end))
+        spans.append((key, shared, ret, min(max(gone, inv), inv + book.facts.ttl)))
     pairs = [
         min(a[3], b[3]) - max(a[2], b[2])
         for a, b in combinations(spans, 2)

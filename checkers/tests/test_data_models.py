@@ -174,8 +174,7 @@ def test_each_model_names_the_operations_that_an_operation_needs() -> None:
 
 
 def test_sets_and_counters_of_many_unanswered_additions_need_no_search() -> None:
-    happened = [add(n, n, 0, "info") for n in range(1, 100)]
-    acts = [*happened, *(add(n, n, 0, "info") for n in range(101, 200))]
+    acts = [*[add(n, n, 0, "info") for n in range(1, 100)], *(add(n, n, 0, "info") for n in range(101, 200))]
     assert decide(history_of([*acts, read(tuple(range(1, 100)), 500, 501)]), "set", PLAIN, 0).valid
     once = [act._replace(value=1) for act in acts]
     assert decide(history_of([*once, read(99, 500, 501)]), "counter", PLAIN, 0).valid

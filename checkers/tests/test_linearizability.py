@@ -230,8 +230,7 @@ def test_a_story_names_workers_tokens_values_and_times() -> None:
 
 def test_hostile_values_are_escaped_and_cut() -> None:
     history = Book(keys=("a",), backend="").write(1, 2, 1, 0).read(3, 4, 2, 1).history()
-    values = ("x" * 500, "\x1b[31m\u202e\n")
-    judged = decide(replace(history, values=values), REGISTER, Settings())
+    judged = decide(replace(history, values=("x" * 500, "\x1b[31m\u202e\n")), REGISTER, Settings())
     assert judged.valid is False
     story = "\n".join(judged.story)
     assert all(c.isprintable() or c == "\n" for c in story)

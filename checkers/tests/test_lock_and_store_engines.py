@@ -211,8 +211,7 @@ def test_tokens_and_values_of_any_size(factor: int) -> None:
 @pytest.mark.parametrize("processes", [2, 50])
 def test_the_screen_passes_normal_keys_and_doubts_only_a_bad_one(processes: int) -> None:
     shape = HistoryShape(20_000, processes, 20, unknown=50)
-    history = GENERATORS["fenced-store"](shape)
-    doubt = screened(*posed(history, Settings(), RULES["fence-writes"]))
+    doubt = screened(*posed(GENERATORS["fenced-store"](shape), Settings(), RULES["fence-writes"]))
     assert not doubt.any()
     bad = GENERATORS["fenced-store"](shape._replace(bad=True, unknown=0))
     doubt = screened(*posed(bad, Settings(), RULES["fence-writes"]))

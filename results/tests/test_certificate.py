@@ -187,8 +187,7 @@ def test_a_stage_that_one_lock_could_not_try_is_still_missed_for_other_locks() -
 
 @pytest.mark.parametrize(("stage", "number", "doubtful"), [(MIXED, 0, True), (ROLLBACK, 0, True), (MIXED, 1, False)])
 def test_no_operation_in_the_mixed_state_is_a_doubt(stage: str, number: int, doubtful: bool) -> None:
-    counters = {**OCCURRED, "operations in the mixed state": number}
-    made = whole(cell(stage, Verdict.UPHELD, counters=counters))
+    made = whole(cell(stage, Verdict.UPHELD, counters={**OCCURRED, "operations in the mixed state": number}))
     assert made.doubts == ((f"redis: no operations in the mixed state {WHEN[stage]}",) if doubtful else ())
 
 

@@ -214,8 +214,7 @@ def test_no_odd_number_in_the_measures_breaks_a_comparison() -> None:
     rng, usual = random.Random(1), lanes(1, faults=8)
     for _ in range(30):
         odd = [replace(lane, measures=wrecked(lane.measures, rng)) for lane in usual.lanes]  # type: ignore[arg-type]
-        found = compare(usual, replace(usual, lanes=tuple(odd)))
-        for speed in found.speeds:
+        for speed in compare(usual, replace(usual, lanes=tuple(odd))).speeds:
             numbers = (speed.before, speed.after, speed.ratio, speed.machine, *(speed.interval or ()))
             assert all(math.isfinite(number) and number > 0 for number in numbers)
 

@@ -57,8 +57,7 @@ def crowded() -> History:
 
 def two_locks() -> History:
     history = samples.stale_write(keys=("left", "right"))
-    key = np.arange(len(history), dtype=np.uint32) % 2
-    return replace(history, columns={**history.columns, "key": key})
+    return replace(history, columns={**history.columns, "key": np.arange(len(history), dtype=np.uint32) % 2})
 
 
 def large_numbers() -> History:

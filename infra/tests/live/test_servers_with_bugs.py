@@ -210,8 +210,7 @@ class TestTheSameServer:
 @plant("etcd:expired-grant", "etcd:late-expiry")
 def test_a_lease_of_etcd_has_another_ttl_than_etcd_said(planted: Plant, environment: OwnEnvironment) -> None:
     told, real = (3 * LEASE, LEASE) if planted.name == "expired-grant" else (LEASE, 3 * LEASE)
-    node = environment.cluster("etcd").nodes[0]
-    client = Etcd3Client(*place(node.endpoint), timeout=PATIENCE)
+    client = Etcd3Client(*place(environment.cluster("etcd").nodes[0].endpoint), timeout=PATIENCE)
     leases = [client.lease(LEASE) for _ in range(20)]
     assert {lease.ttl for lease in leases} == {told}
     assert {lease.granted_ttl for lease in leases} == {real}

@@ -50,8 +50,7 @@ def kinds(look: members.Look, grant: Grant | None = None) -> list[str]:
 @pytest.mark.parametrize("backend", ON.values())
 def test_all_members_hold_a_grant_until_it_is_released(environment: Environment, backend: str) -> None:
     lane = lane_of(backend, f"agreed.{backend}")
-    nodes = environment.direct(backend)
-    with closing(lane.lane.lock.open(nodes, 30.0)) as client:
+    with closing(lane.lane.lock.open(environment.direct(backend), 30.0)) as client:
         grant = eventually(lambda: client.acquire(lane.keys[0], 5.0))
         held = looked(environment, lane)
         first, *others = BACKENDS[backend].copies

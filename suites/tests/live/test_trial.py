@@ -177,8 +177,7 @@ class TestTheRecord:
 
     def test_every_key_is_read_in_the_end(self, trials: Trials) -> None:
         for lane in trials.of("none").lanes:
-            final = lane.history.columns["flags"] == 1
-            assert final.sum() == len(lane.history.facts.keys)
+            assert (lane.history.columns["flags"] == 1).sum() == len(lane.history.facts.keys)
 
 
 def test_a_trial_of_a_buggy_lock_waits_only_for_its_known_bug(environment: OwnEnvironment, server: ForkServer) -> None:
