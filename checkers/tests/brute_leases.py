@@ -40,8 +40,7 @@ class Case:
         result: dict[int, int] = {}
         gets = sorted((act for act in self.acts if act.f == "acquire" and act.session), key=lambda act: act.inv)
         for n, act in enumerate(gets):
-            later = [o.inv for o in gets[n + 1 :] if (o.session, o.key) == (act.session, act.key)]
-            if later:
+            if later := [o.inv for o in gets[n + 1 :] if (o.session, o.key) == (act.session, act.key)]:
                 result[act.attempt] = later[0]
         return result
 
@@ -76,10 +75,7 @@ class _Move(NamedTuple):
 
 def possible(case: Case, mode: str, *, every_instant: bool = False) -> bool:
     """Whether some order of events explains the acts that this mode believes."""
-    sessions: dict[int, int] = {}
-    for act in case.acts:
-        if act.f == "acquire":
-            sessions.setdefault(act.attempt, act.session)
+    sessions = {act.attempt: act.session for act in reversed(case.acts) if act.f == "acquire"}
     asked = _Asked(case, mode, sessions, case.asked, every_instant, any(act.session for act in case.acts))
     moves, needed = _moves(case, mode)
     known: set[tuple[int, State]] = set()
@@ -159,16 +155,12 @@ def _happens(act: Act, state: State, asked: _Asked, latest: int) -> list[State]:
     least = max(state.now, act.inv)
     if least > latest:
         return []
-    found = _at(act, state, asked, least)
     if asked.every_instant:
-        later = range(least + 1, latest + 1)
-        return found + [after for t in later for after in _at(act, state, asked, t)]
-    # An act gains by coming later only if it has to wait for a lease to end, or for a hold to be given up.
-    waits = {moment for _, moment in state.ends if least < moment <= latest}
-    waits.update(moment for moment in asked.asked.values() if least < moment <= latest)
-    for t in sorted(waits):
-        found += _at(act, state, asked, t)
-    return found
+        later = list(range(least + 1, latest + 1))
+    else:  # An act gains by coming later only if it has to wait for a lease to end, or for a hold to be given up.
+        ends = {*(moment for _, moment in state.ends), *asked.asked.values()}
+        later = sorted(moment for moment in ends if least < moment <= latest)
+    return [after for t in (least, *later) for after in _at(act, state, asked, t)]
 
 
 def _at(act: Act, state: State, asked: _Asked, t: int) -> list[State]:
@@ -182,11 +174,10 @@ def _endings(state: State, asked: _Asked) -> list[State]:
     """The states in which any set of the holds and sessions that can end by now has ended."""
     now, holder, ends, over = state[:4]
     result = [state]
-    sessions = asked.sessions
     lasting = {lease for lease, end in ends if end > now}
     for item in holder:
         attempt = item[1]
-        session = sessions[attempt]
+        session = asked.sessions[attempt]
         if asked.asked and asked.asked.get(attempt, FOREVER) <= now:
             result += _endings(_without(state, item), asked)
         if session and -session not in lasting:
@@ -194,7 +185,7 @@ def _endings(state: State, asked: _Asked) -> list[State]:
         elif not session and attempt not in lasting:
             result += _endings(_without(state, item), asked)
     if asked.shared:
-        held = {sessions[attempt] for _, attempt in holder}
+        held = {asked.sessions[attempt] for _, attempt in holder}
         for lease, end in ends:
             if lease < 0 and end <= now and -lease not in over and -lease not in held:
                 result += _endings(_over(state, -lease, asked), asked)
@@ -233,34 +224,28 @@ def _effect(act: Act, state: State, asked: _Asked) -> State | None:
 
 
 def _acquired(act: Act, state: State, asked: _Asked) -> State | None:
-    key, t, case = act.key, state.now, asked.case
     now, holder, ends, over, tokens = state
-    if any(held == key for held, _ in holder):
+    if any(held == act.key for held, _ in holder):
         return None
-    if case.ordered:
+    if asked.case.ordered:
         last = dict(tokens)
-        if act.token <= last.get(key, -1):
+        if act.token <= last.get(act.key, -1):
             return None
-        last[key] = act.token
-        tokens = frozenset(last.items())
-    begun = State(now, holder | {(key, act.attempt)}, ends, over, tokens)
-    return _prolonged(begun, act, t + case.length if not act.session or case.kind == "touch" else 0)
+        tokens = frozenset({**last, act.key: act.token}.items())
+    begun = State(now, holder | {(act.key, act.attempt)}, ends, over, tokens)
+    return _prolonged(begun, act, now + asked.case.length if not act.session or asked.case.kind == "touch" else 0)
 
 
 def _without(state: State, item: tuple[int, int]) -> State:
-    now, holder, ends, over, tokens = state
-    return State(now, holder - {item}, ends, over, tokens)
+    return State(state.now, state.holder - {item}, *state[2:])
 
 
 def _over(state: State, session: int, asked: _Asked) -> State:
-    now, holder, ends, over, tokens = state
-    holder = frozenset(item for item in holder if asked.sessions[item[1]] != session)
-    return State(now, holder, ends, over | {session}, tokens)
+    holder = frozenset(item for item in state.holder if asked.sessions[item[1]] != session)
+    return State(state.now, holder, state.ends, state.over | {session}, state.tokens)
 
 
 def _prolonged(state: State, act: Act, until: int) -> State:
     lease = -act.session or act.attempt
-    now, holder, ends, over, tokens = state
-    until = max(until, dict(ends).get(lease, 0))
-    ends = frozenset((*(one for one in ends if one[0] != lease), (lease, until)))
-    return State(now, holder, ends, over, tokens)
+    ends = {**dict(state.ends), lease: max(until, dict(state.ends).get(lease, 0))}
+    return State(state.now, state.holder, frozenset(ends.items()), state.over, state.tokens)

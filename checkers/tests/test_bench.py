@@ -91,8 +91,7 @@ def test_without_go_there_is_one_clear_line(
 @pytest.fixture
 def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
-    case = BenchCase("mutex", HistoryShape(2_000, 2, 10, bad=True))
-    monkeypatch.setattr(command, "large_cases", lambda **_: [case])
+    monkeypatch.setattr(command, "large_cases", lambda **_: [BenchCase("mutex", HistoryShape(2_000, 2, 10, bad=True))])
     monkeypatch.setattr(timing, "compile_for", lambda *_: None)
 
 

@@ -252,8 +252,7 @@ def test_a_fault_on_a_server_stresses_exclusion_only_if_it_meets_a_lease(kind: s
         return book
 
     for begun in (10, 25, 14, 40):
-        expected = Verdict.UPHELD if begun in (10, 25) else Verdict.NOT_STRESSED
-        assert judged(struck(begun), SERVER).word is expected
+        assert judged(struck(begun), SERVER).word is (Verdict.UPHELD if begun in (10, 25) else Verdict.NOT_STRESSED)
     assert judged(struck(40, 25), SERVER).word is Verdict.UPHELD
 
 

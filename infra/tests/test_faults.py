@@ -241,8 +241,7 @@ def test_nothing_is_done_to_the_disk_of_a_server_that_is_down(name: str) -> None
 def test_ring_views_are_majorities_and_bridge_views_share_one_of_five_servers() -> None:
     def views(name: str) -> list[set[str]]:
         with imagined("redis") as star:
-            target = star.target("a", alone=True)
-            injection_of(name, "redis").apply(target)
+            injection_of(name, "redis").apply(star.target("a", alone=True))
             return sorted(map(set, {frozenset(seen(star, group)) for group in ALL_GROUPS}), key=len)
 
     assert [len(view) for view in views("split-ring")] == [3, 3, 3]

@@ -1,7 +1,6 @@
 """Workers without servers (a lock in memory, or processes on `suites.tests.standin`), and what they recorded."""
 
 import mmap
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from checkers.history.history import read_recording
 from checkers.row_format import F, Gate, Outcome, Reason, Run, State
 from checkers.tests.build import there
 from infra.store.store import Read, Store, StoreError
+from infra.waiting import comes_true
 from suites.lock import Grant, Refused, now
 from suites.locks import registry
 from suites.worker import gates, recorder, store_client
@@ -212,10 +212,8 @@ class Bench(Generic[Client]):
 
     def silent(self, kind: F) -> int:
         """The number of rows of a kind, which must not grow for a TTL. That is time for three renewals."""
-        before, deadline = len(self.rows(kind)), time.monotonic() + TTL
-        while time.monotonic() < deadline:
-            assert len(self.rows(kind)) == before
-            time.sleep(0.002)
+        before = len(self.rows(kind))
+        assert not comes_true(lambda: len(self.rows(kind)) > before, TTL, every=0.002), "it grew"
         return before
 
 
@@ -229,18 +227,12 @@ def at_work(spec: Spec, client: Client, broken: type = NoneType) -> Iterator[Ben
     assert isinstance(bench.renewal.broken, broken)
 
 
-def alive() -> bool:
-    return True
-
-
 def held(page: mmap.mmap, gate: Gate) -> gates.Caught:
     await_(lambda: gates.caught(page, gate) is not None)
     return there(gates.caught(page, gate))
 
 
-def granted(grant: Grant | None) -> Grant:
-    assert grant is not None
-    return grant
+granted = there  # by a name for the answer of an acquire
 
 
 def refusal(call: Callable[[], object]) -> Reason:
@@ -250,10 +242,7 @@ def refusal(call: Callable[[], object]) -> Reason:
 
 
 def await_(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.002)
+    assert comes_true(condition, SOON, every=0.002), "it never came"
 
 
 def a_spec(folder: Path | str) -> Spec:

@@ -114,11 +114,9 @@ class OneOwner(RedisLock):
     _held: Grant
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        grant = super().acquire(name, timeout)
-        if grant is None:
-            return None
-        self._held = grant
-        return replace(grant, owner=7)
+        if grant := super().acquire(name, timeout):
+            self._held = grant
+        return grant and replace(grant, owner=7)
 
     def renew(self, _: Grant) -> None:
         super().renew(self._held)

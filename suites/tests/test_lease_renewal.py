@@ -12,7 +12,7 @@ import pytest
 from checkers.row_format import NONE, SHARED, Action, F, Gate, Outcome, Reason
 from checkers.tests.build import cases
 from suites.lock import Grant, Indeterminate, Refused, now
-from suites.tests.bench import MS, SOON, TTL, Believing, Bench, Fake, FakeSession, alive, at_work, await_, held, raising
+from suites.tests.bench import MS, SOON, TTL, Believing, Bench, Fake, FakeSession, at_work, await_, held, raising
 from suites.worker import gates, recorder, wall_clock
 from suites.worker.lease_renewal import RunDelays
 from suites.worker.process_spec import Spec
@@ -237,23 +237,23 @@ class TestTheGate:
         self, bench: Bench[Fake], action: Action, later: float
     ) -> None:
         """A renewal that begins anew sends nothing that was due before: its first request waits a third of a TTL."""
-        gates.arm(bench.page, Gate.IN_RENEWAL, action, alive)
+        gates.arm(bench.page, Gate.IN_RENEWAL, action, lambda: True)
         holding = bench.hold()
         caught = held(bench.page, Gate.IN_RENEWAL)
-        gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
+        gates.disarm(bench.page, Gate.IN_RENEWAL, lambda: True)
         assert (caught.owner, caught.key, caught.process) == (holding.grant.owner, 0, 1 + 4)
         before = bench.silent(F.RENEW)
         thawed = now()
         gates.thaw(bench.page, Gate.IN_RENEWAL)
-        gates.arm(bench.page, Gate.IN_RENEWAL, Action.CALL, alive)  # does not wait for a thread that has gone
-        gates.disarm(bench.page, Gate.IN_RENEWAL, alive)
+        gates.arm(bench.page, Gate.IN_RENEWAL, Action.CALL, lambda: True)  # does not wait for a thread that has gone
+        gates.disarm(bench.page, Gate.IN_RENEWAL, lambda: True)
         first = bench.await_rows(F.RENEW, before + 1)[before]
         assert first["owner"] == caught.owner
         assert first["inv"] >= thawed + later * 1e9
         bench.await_rows(F.RENEW, before + 2)
 
     def test_a_hung_renewal_that_is_thawed_too_late_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
-        gates.arm(bench.page, Gate.IN_RENEWAL, Action.STALL, alive)
+        gates.arm(bench.page, Gate.IN_RENEWAL, Action.STALL, lambda: True)
         holding = bench.hold()
         held(bench.page, Gate.IN_RENEWAL)
         holding.expires = now()
@@ -266,7 +266,7 @@ class TestTheGate:
         assert late["inv"] >= lost["ret"]
 
     def test_a_client_waiting_in_a_session_is_caught_at_a_gate_of_its_own(self, in_session: Bench[FakeSession]) -> None:
-        gates.arm(in_session.page, Gate.WHILE_WAITING, Action.STALL, alive)
+        gates.arm(in_session.page, Gate.WHILE_WAITING, Action.STALL, lambda: True)
         in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)
         assert gates.caught(in_session.page, Gate.WHILE_WAITING) is None
         in_session.renewal.awaited = 0
@@ -283,13 +283,13 @@ class TestTheGate:
             in_session.await_rows(F.KEEP_ALIVE, len(in_session.rows(F.KEEP_ALIVE)) + 2)
             assert gates.caught(in_session.page, Gate.IN_RENEWAL) is None
 
-        gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
+        gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, lambda: True)
         nobody_is_caught()
-        gates.disarm(in_session.page, Gate.IN_RENEWAL, alive)
+        gates.disarm(in_session.page, Gate.IN_RENEWAL, lambda: True)
         old = in_session.hold()
         in_session.client.session = 72
         nobody_is_caught()  # now no round is under way that began in the other session
-        gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, alive)
+        gates.arm(in_session.page, Gate.IN_RENEWAL, Action.STALL, lambda: True)
         nobody_is_caught()
         in_session.renewal.lose(old, in_session.main)
         in_session.client.session = old.grant.session

@@ -20,7 +20,7 @@ import pytest
 from checkers.history.history import read_recording
 from checkers.row_format import NONE, Action, F, Gate, Outcome, Reason
 from suites.lock import Grant
-from suites.tests.bench import SOON, alive, held
+from suites.tests.bench import SOON, held
 from suites.worker import gates, recorder
 from suites.worker.gates import Gates
 from suites.worker.pool import ROOT
@@ -164,14 +164,14 @@ def reaching(page: mmap.mmap, gate: Gate) -> Iterator[threading.Thread]:
 def test_a_gate_catches_only_who_holds_its_key_and_only_when_armed(page: mmap.mmap, gate: Gate) -> None:
     Gates(page).reach(gate, *HELD)
     for armed in set(Gate) - {gate}:
-        gates.arm(page, armed, Action.KILL, alive)
+        gates.arm(page, armed, Action.KILL, lambda: True)
         Gates(page).reach(gate, *HELD)
     assert [each for each in Gate if gates.caught(page, each)] == []
-    gates.arm(page, gate, Action.KILL, alive, key=1)
+    gates.arm(page, gate, Action.KILL, lambda: True, key=1)
     Gates(page).reach(gate, 0, 1, 5)
     Gates(page).reach(gate, 77, 0, 5)
     assert gates.caught(page, gate) is None
-    gates.arm(page, gate, Action.CALL, alive, key=1)
+    gates.arm(page, gate, Action.CALL, lambda: True, key=1)
     Gates(page).reach(gate, 77, 1, 5)
     caught = held(page, gate)
     Gates(page).reach(gate, 77, 1, 5)
@@ -180,13 +180,13 @@ def test_a_gate_catches_only_who_holds_its_key_and_only_when_armed(page: mmap.mm
 
 @pytest.mark.parametrize("gate", Gate)
 def test_a_stalled_thread_waits_until_it_is_thawed(page: mmap.mmap, gate: Gate) -> None:
-    gates.arm(page, gate, Action.STALL, alive)
+    gates.arm(page, gate, Action.STALL, lambda: True)
     before = time.monotonic_ns()
     with reaching(page, gate) as thread:
         caught = held(page, gate)
         assert before <= caught.at <= time.monotonic_ns()
         assert (caught.owner, caught.key, caught.process) == HELD
-        gates.disarm(page, gate, alive)
+        gates.disarm(page, gate, lambda: True)
         thread.join(timeout=0.05)
         assert thread.is_alive()
         assert not gates.thawed(page, gate)
@@ -196,7 +196,7 @@ def test_a_stalled_thread_waits_until_it_is_thawed(page: mmap.mmap, gate: Gate) 
 
 def test_a_freeze_within_a_request_waits_for_the_request(path: Path) -> None:
     page = recorder.map_page(path)
-    gates.arm(page, Gate.BEFORE_RELEASE, Action.FREEZE, alive, seconds=0.05)
+    gates.arm(page, Gate.BEFORE_RELEASE, Action.FREEZE, lambda: True, seconds=0.05)
     child = os.fork()
     if child == 0:
         mine = Gates(recorder.map_page(path))
@@ -217,14 +217,14 @@ def test_a_freeze_within_a_request_waits_for_the_request(path: Path) -> None:
 
 class TestTwoThreads:
     def test_both_are_held_at_once_and_each_is_let_go_by_itself(self, page: mmap.mmap) -> None:
-        gates.arm(page, Gate.AFTER_ACQUIRE, Action.STALL, alive)
+        gates.arm(page, Gate.AFTER_ACQUIRE, Action.STALL, lambda: True)
         with reaching(page, Gate.AFTER_ACQUIRE) as main:
             held(page, Gate.AFTER_ACQUIRE)
-            gates.disarm(page, Gate.AFTER_ACQUIRE, alive)
-            gates.arm(page, Gate.IN_RENEWAL, Action.STALL, alive)
+            gates.disarm(page, Gate.AFTER_ACQUIRE, lambda: True)
+            gates.arm(page, Gate.IN_RENEWAL, Action.STALL, lambda: True)
             with reaching(page, Gate.IN_RENEWAL):
                 held(page, Gate.IN_RENEWAL)
-                gates.disarm(page, Gate.IN_RENEWAL, alive)
+                gates.disarm(page, Gate.IN_RENEWAL, lambda: True)
                 gates.thaw(page, Gate.IN_RENEWAL)
             assert main.is_alive()
             assert gates.caught(page, Gate.AFTER_ACQUIRE) is not None
@@ -232,10 +232,10 @@ class TestTwoThreads:
 
     @pytest.mark.parametrize("gate", [Gate.AFTER_ACQUIRE, Gate.BETWEEN_READ_AND_WRITE, Gate.BEFORE_RELEASE])
     def test_a_passing_thread_does_not_hide_the_held_one(self, page: mmap.mmap, gate: Gate) -> None:
-        gates.arm(page, gate, Action.STALL, alive)
+        gates.arm(page, gate, Action.STALL, lambda: True)
         with reaching(page, gate):
             held(page, gate)
             Gates(page).reach(Gate.IN_RENEWAL, *HELD)
             gates.thaw(page, gate)
-            gates.arm(page, gate, Action.STALL, alive)  # waits until the held thread has gone on
+            gates.arm(page, gate, Action.STALL, lambda: True)  # waits until the held thread has gone on
         assert gates.caught(page, gate) is None

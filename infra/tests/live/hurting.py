@@ -17,6 +17,7 @@ import psycopg
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from checkers.tests.build import there
 from infra.backends.answers import NO_ANSWER
 from infra.backends.redis import connect
 from infra.cluster.nodes import Cluster, Node
@@ -49,9 +50,7 @@ def await_(condition: Callable[[], bool], why: Callable[[], str] = str, every: f
 
 def until(ask: Callable[[], T | None]) -> T:
     """Ask until there is an answer, and return it."""
-    answer = Clock().wait(COMES_WITHIN, ask, POLL)
-    assert answer is not None
-    return answer
+    return there(Clock().wait(COMES_WITHIN, ask, POLL))
 
 
 def version(node: Node) -> str:

@@ -9,7 +9,7 @@ import secrets
 import socket
 import tarfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ from infra.tests.live.hurting import await_, place, zookeeper
 PASSWORD: Final = "s3cret/with%odd'signs"
 USER: Final = "guest"
 _MAY: Final = "+ping +info +quit +eval +set +get +incr +del +pexpire"  # what the locks need of Redis
+_ETCDCTL: Final = "etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", "--command-timeout=60s"
 
 
 @dataclass
@@ -85,8 +86,7 @@ class Staging:
             f"user grant-role {USER} locks",
             "auth enable",
         ):
-            words = ["etcdctl", "--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", "--command-timeout=60s"]
-            words += line.split(" ")  # a line that is done twice is refused
+            words = [*_ETCDCTL, *line.split(" ")]  # a line that is done twice is refused
             await_(lambda words=words: self.containers[names[0]].exec_run(words).exit_code == 0, lambda line=line: line)  # type: ignore[misc]
         return self._listed(names)
 
@@ -117,9 +117,7 @@ class Staging:
 
     def etcdctl(self, *words: str) -> list[str]:
         """The words of an `etcdctl` command, as the user who may only use our prefix."""
-        login = f"--user={USER}:{PASSWORD}"
-        where = ["--cacert=/tls/ca.pem", "--endpoints=https://127.0.0.1:2379", "--command-timeout=60s"]
-        return ["etcdctl", *where, login, *words]
+        return [*_ETCDCTL, f"--user={USER}:{PASSWORD}", *words]
 
     def queues(self) -> list[str]:
         """The nodes under ZooKeeper's `/fencepost`."""
@@ -128,9 +126,8 @@ class Staging:
         return nodes
 
     def _run(self, name: str, image: str, port: int, *, command: Sequence[str] = (), tls: bool = False) -> None:
-        chosen = images.resolve(image)
-        images.ensure(chosen)
-        container = self.docker.containers.create(
+        images.ensure(chosen := images.resolve(image))
+        container = self.containers[name] = self.docker.containers.create(
             chosen.name,
             command=list(command) or None,
             name=f"{self.name}-{name}",
@@ -139,7 +136,6 @@ class Staging:
             labels=self.labels,
             ports={f"{port}/tcp": (self.gateway, 0)},
         )
-        self.containers[name] = container
         if tls:
             container.put_archive("/", self._archive())
         container.start()
@@ -202,8 +198,6 @@ def staging(folder: Path) -> Iterator[Staging]:
 
 
 def _listens(where: str) -> bool:
-    try:
-        socket.create_connection(place(where), timeout=1).close()
-    except OSError:
-        return False
-    return True
+    with suppress(OSError), socket.create_connection(place(where), timeout=1):
+        return True
+    return False

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from redis import Redis
 
+from checkers.tests.build import there
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import PRIMARY, REPLICA
 from infra.cluster.virtual_address import Failover
@@ -25,17 +26,11 @@ from infra.tests.live.hurting import PATIENCE, Session, asked, await_, done, liv
 from infra.waiting import Clock
 
 LONG = 600_000  # ms; a lease that ends in no test
-
-
-def client(endpoint: str) -> Redis:
-    """A client of whichever server is there; it never asks twice."""
-    return redis_at(endpoint)
+client = redis_at  # a client of whichever server is there; it never asks twice
 
 
 def pair_of(target: Target) -> Failover:
-    pair = target.environment.failover()
-    assert pair
-    return pair
+    return there(target.environment.failover())
 
 
 def past(target: Target, node: str) -> Redis:
@@ -125,9 +120,8 @@ class TestPromoteReplica:
         monkeypatch.setattr(failover, "PROVEN_WITHIN", 1.0)  # the test waits for all of it
         target.links.cut(REPLICA, PRIMARY, Cut.REFUSE, "another")
         await_(lambda: not pair_of(target).follows())
-        step = Step("promote-replica", 0.0, 0.0, {"behind_ms": 10})
         with pytest.raises(Failed, match="does not follow"):
-            step.injection("redis").apply(target)
+            Step("promote-replica", 0.0, 0.0, {"behind_ms": 10}).injection("redis").apply(target)
         target.links.lift("another")
         await_(pair_of(target).follows)
 

@@ -39,14 +39,12 @@ def test_an_image_that_exists_is_only_inspected(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_image_of_toxiproxy_runs_the_promised_version() -> None:
-    image = resolve("toxiproxy")
-    images.ensure(image)
+    images.ensure(image := resolve("toxiproxy"))
     assert images.TOXIPROXY in engine.docker("run", "--rm", image.name, "-version")
 
 
 def test_postgres_will_not_start_without_a_password() -> None:
-    image = resolve("postgres")
-    images.ensure(image)
+    images.ensure(image := resolve("postgres"))
     with pytest.raises(Failed, match="POSTGRES_PASSWORD is needed"):
         engine.docker("run", "--rm", image.name)
 

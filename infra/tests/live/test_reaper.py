@@ -69,14 +69,11 @@ class TestWithAnEngine:
 
     @pytest.fixture
     def name(self, request: pytest.FixtureRequest, client: DockerClient) -> Iterator[str]:
+        """The name of an environment, which is removed in the end, and with it that of the name with `-kept`."""
         name = f"fp-test-{os.getpid()}-{abs(hash(request.node.name)) % 10**6}"
         yield name
-        reaper.remove(client, name)
-
-    @pytest.fixture
-    def kept(self, client: DockerClient, name: str) -> Iterator[str]:
-        yield f"{name}-kept"
-        reaper.remove(client, f"{name}-kept")
+        for each in (name, f"{name}-kept"):
+            reaper.remove(client, each)
 
     def test_a_process_killed_amidst_faults_of_every_kind_leaves_nothing(self, client: DockerClient, name: str) -> None:
         with _process(HURTS, name) as (_, said):
@@ -97,16 +94,16 @@ class TestWithAnEngine:
         assert _left(client, name) == 0
 
     def test_a_terminated_process_removes_only_environments_that_are_not_kept(
-        self, client: DockerClient, name: str, kept: str, environment: OwnEnvironment
+        self, client: DockerClient, name: str, environment: OwnEnvironment
     ) -> None:
-        with _process(STAYS, name, kept) as (process, said):
+        with _process(STAYS, name, f"{name}-kept") as (process, said):
             theirs, ours = said.readline(), environment.store_dsn(None)
             assert theirs.rpartition("@")[2] != ours.rpartition("@")[2]
             process.terminate()
             assert process.wait(HANGS_AFTER) == 128 + signal.SIGTERM
         assert _left(client, name) == 0
-        assert kept not in reaper.reap(client)
-        assert container.states(client, kept) == {"toxiproxy": "running", STORE: "running"}
+        assert f"{name}-kept" not in reaper.reap(client)
+        assert container.states(client, f"{name}-kept") == {"toxiproxy": "running", STORE: "running"}
 
 
 @contextmanager

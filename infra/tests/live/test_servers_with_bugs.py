@@ -66,8 +66,7 @@ def hosts() -> Iterator[OwnEnvironment]:
 def planted(request: pytest.FixtureRequest, hosts: OwnEnvironment) -> Plant:
     """The plant that takes the place of the hosts. pytest puts together the tests that share a plant."""
     plant: Plant = request.param
-    image = images.resolve(plant.server, plant.version)
-    images.ensure(image)
+    images.ensure(image := images.resolve(plant.server, plant.version))
     become(hosts, plant.server, image.name)
     return plant
 
@@ -172,10 +171,9 @@ def test_every_request_waits(redis: Redis) -> None:
 @plant("redis:lost-token", "redis:slow")
 class TestTheSameServer:
     def test_the_redis_has_its_version_and_a_movable_clock(self, planted: Plant, environment: OwnEnvironment) -> None:
-        series = sources.PACKAGES["redis"].series[base.SUITES[0]]
-        assert version(environment.node(PRIMARY)).startswith(f"{series}.")
-        assert environment.node(PRIMARY).process.made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
         node = environment.node(PRIMARY)
+        assert version(node).startswith(f"{sources.PACKAGES['redis'].series[base.SUITES[0]]}.")
+        assert node.process.made_from()["settings"]["FENCEPOST_PLANT"] == planted.name
         node.skew(Skew(offset=60.0))
         await_(lambda: any(line.startswith(f"{PRIMARY}'s clock is ") for line in environment.unclean()))
         node.let_go()

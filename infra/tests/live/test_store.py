@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import psycopg
 import pytest
 
+from checkers.tests.build import there
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.store import libpq, store
@@ -23,14 +24,18 @@ THREADS = 12
 ROUNDS = 20
 
 
+_OPENED = ExitStack()  # closes the clients of a test when it has ended
+
+
 @pytest.fixture
-def dsn(environment: OwnEnvironment) -> str:
+def dsn(environment: OwnEnvironment) -> Iterator[str]:
     store.prepare(environment.store_dsn(None), PATIENCE)
-    return environment.store_dsn(None)
+    with _OPENED:
+        yield environment.store_dsn(None)
 
 
 def opened(dsn: str, mode: str = "unfenced") -> Store:
-    return Store.open(dsn, mode, PATIENCE)
+    return _OPENED.enter_context(closing(Store.open(dsn, mode, PATIENCE)))
 
 
 def value(dsn: str, key: str) -> int:
@@ -85,14 +90,12 @@ def test_each_mode_accepts_and_refuses_as_its_script_says(dsn: str, key: str, mo
         else:
             answer = None
         assert str(answer) == expected, step
-    client.close()
 
 
 def test_a_job_is_claimed_once(dsn: str, key: str) -> None:
     client = opened(dsn, Mode.IDEMPOTENCY_KEY)
     assert [client.claim(key, job) for job in (0, 0, 1, 0)] == [True, False, True, False]
     assert client.claim(key + "'", 0), "of another key"
-    client.close()
 
 
 def test_elements_are_kept_and_bounded(dsn: str, key: str) -> None:
@@ -104,7 +107,6 @@ def test_elements_are_kept_and_bounded(dsn: str, key: str) -> None:
         client.write(key, 0, None, 1, [*full, 0])
     assert client.write(key, 7, None, 1)
     assert client.read(key, None, 1) == Read(7)
-    client.close()
 
 
 def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
@@ -115,12 +117,10 @@ def test_bad_use_is_refused_before_anything_is_sent(dsn: str, key: str) -> None:
         client.write(key, 1, None, 1)
     with pytest.raises(ValueError, match="no jobs"):
         client.claim(key, 1)
-    client.close()
     client = opened(dsn, "compare-and-set")
     with pytest.raises(ValueError, match="made from"):
         client.write(key, 1, None, 1)
     assert store.final(dsn, key, timeout=PATIENCE)[0] == Read(-1)
-    client.close()
 
 
 def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> list[int]:
@@ -132,10 +132,8 @@ def _hammer(dsn: str, mode: Mode, work: Callable[[Store, int], int | None]) -> l
         for _ in range(ROUNDS):
             with guard:
                 number = next(numbers)
-            answer = work(client, number)
-            if answer is not None:
+            if (answer := work(client, number)) is not None:
                 kept.append(answer)
-        client.close()
         return kept
 
     with ThreadPoolExecutor(THREADS) as pool:
@@ -174,11 +172,9 @@ def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None
 
     def write(client: Store, number: int) -> int | None:
         token = number ^ 0b10101
-        before = client.read(key, token, number)
-        assert before is not None
+        before = there(client.read(key, token, number))
         accepted = client.write(key, token, token, number)
-        after = client.read(key, token, number)
-        assert after is not None
+        after = there(client.read(key, token, number))
         assert after.value >= max(before.value, token if accepted else 0)
         assert accepted or after.value > token  # refused only if a higher token has written
         return token if accepted else None
@@ -219,7 +215,6 @@ def test_a_held_write_is_unknown_and_lands_late(environment: OwnEnvironment, dsn
     environment.links.heal_all()
     await_(lambda: value(dsn, key) == 2)
     await_(lambda: _outcome(client, key) is None)
-    client.close()
 
 
 def test_a_refused_connection_writes_nothing_and_recovers(environment: OwnEnvironment, dsn: str, key: str) -> None:
@@ -231,18 +226,15 @@ def test_a_refused_connection_writes_nothing_and_recovers(environment: OwnEnviro
     environment.links.heal_all()
     await_(lambda: _outcome(client, key) is None)
     assert value(dsn, key) == 2
-    client.close()
 
 
 def test_an_idle_connection_that_the_server_closed_is_replaced(dsn: str, key: str) -> None:
     client = opened(dsn)
-    connection = client._connection
-    assert connection
+    connection = there(client._connection)
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     await_(lambda: not connection.usable())  # the server's farewell has come
     assert client.write(key, 1, None, 1)
-    client.close()
 
 
 def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str) -> None:
@@ -257,7 +249,6 @@ def test_a_server_that_stops_during_a_write_leaves_it_unknown(dsn: str, key: str
         with pytest.raises(store.Unknown):
             write.result(HANGS_AFTER)
     assert client.read(key, None, 1) == Read(1)
-    client.close()
 
 
 class Frozen:
@@ -283,8 +274,7 @@ def test_an_answer_that_came_while_the_client_was_frozen_counts(
 ) -> None:
     client, frozen = opened(dsn), Frozen()
     assert client.write(key, 1, None, 1)
-    connection = client._connection
-    assert connection
+    connection = there(client._connection)
 
     def write() -> bool:
         frozen.thread = threading.get_ident()
@@ -303,7 +293,6 @@ def test_an_answer_that_came_while_the_client_was_frozen_counts(
             frozen.thawed.set()
         assert written.result(HANGS_AFTER) is True
     assert value(dsn, key) == 2
-    client.close()
 
 
 _WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fencepost.cells%'"

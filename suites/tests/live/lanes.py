@@ -24,13 +24,13 @@ from infra.faults.all_faults import FAULTS
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
-from infra.tests.live.hurting import etcd, zookeeper
+from infra.tests.live.hurting import answer_of_etcd, until, zookeeper
 from suites.lock import Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session, opened
 from suites.locks import registry
 from suites.locks.etcd_session import prefix_of
 from suites.locks.etcd_single_key import EtcdKey
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
-from suites.tests.bench import SOON, await_
+from suites.tests.bench import SOON, await_, granted
 from suites.tests.live.patience import hasten, unanswered
 
 T = TypeVar("T")
@@ -86,16 +86,14 @@ class Lane:
         only: the index of the only node that the client knows. kept: its session is kept alive until the lane closes.
         hasty: the client waits only briefly for answers, so calls that must succeed are to be repeated (`eventually`).
         """
-        clients: list[LockClient] = []
 
-        def answered() -> bool:
+        def answered() -> LockClient | None:
             with suppress(Refused):
-                clients.append(self.opened(group, ttl, lock, only))
-            return bool(clients)
+                return self.opened(group, ttl, lock, only)
+            return None
 
-        await_(answered)
-        self._clients += clients
-        (client,) = clients
+        client = until(answered)
+        self._clients.append(client)
         if isinstance(client, InSession):
             self._sessions[client._session] = client._session.epoch
         if hasty:
@@ -141,15 +139,8 @@ class Lane:
             case "etcd":
                 first, where = prefix_of(self.key), self.environment.direct("etcd")[0]
                 ends = {"key": first, "range_end": first[:-1] + chr(ord(first[-1]) + 1)}
-                counts: list[int] = []
-
-                def counted() -> bool:
-                    with suppress(OSError):
-                        counts.append(int(etcd(where, "kv/range", SOON, **ends, count_only=True).get("count", 0)))
-                    return bool(counts)
-
-                await_(counted)
-                return counts[0]
+                answer = until(lambda: answer_of_etcd(where, "kv/range", **ends, count_only=True))
+                return int(answer.get("count", 0))
         return 0
 
     def close(self) -> None:
@@ -289,21 +280,17 @@ def until_answered(call: Callable[[], T]) -> T:
 
 def got(client: LockClient, name: str) -> bool:
     """Whether a try gets the lock, and the release after it succeeds."""
-    try:
-        grant = client.acquire(name, 0)
-    except LockError:
-        return False
-    assert grant is not None
-    return released(client, grant)
+    with suppress(LockError):
+        return released(client, granted(client.acquire(name, 0)))
+    return False
 
 
 def released(client: LockClient, grant: Grant) -> bool:
     """Whether the grant could be released."""
-    try:
+    with suppress(LockError):
         client.release(grant)
-    except LockError:
-        return False
-    return True
+        return True
+    return False
 
 
 def ends(call: Callable[[], object]) -> object:

@@ -53,8 +53,7 @@ def noting(client: Any) -> list[int]:
         return answer
 
     def has_to_wait(place: QueueNode, wake: Wake) -> bool:
-        waits: bool = behind(place, wake)
-        if waits:
+        if waits := bool(behind(place, wake)):
             noted.append(seen[-1])
         return waits
 
@@ -174,10 +173,9 @@ def test_a_follower_that_is_cut_off_is_no_sign_of_life(lanes: Lanes) -> None:
     cluster.await_ready()
 
 
-def revoke(client: LockClient) -> None:
+def revoke(client: Any) -> None:
     """End the client's lease, and so its place in the queue, as the TTL would, which is long enough for any stall."""
-    lease = cast(Session, client).session
-    cast(Any, client)._etcd.call(lambda etcd: etcd.revoke_lease(lease))
+    client._etcd.call(lambda etcd: etcd.revoke_lease(client.session))
 
 
 @holds(etcd=["etcd", *V3LOCKS])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from checkers.row_format import Reason
+from checkers.tests.build import there
 from infra.backends.redis import PRIMARY, REPLICA, connect
 from infra.network.links import Cut
 from suites.lock import NEVER, Grant, Indeterminate, LockClient, Shares, now
@@ -92,8 +93,7 @@ class TestFair:
 
 
 def queue_length(lane: Lane) -> int:
-    length: int = ask(lane, "ZCARD", f"fencepost:{{{lane.key}}}:queue")
-    return length
+    return int(ask(lane, "ZCARD", f"fencepost:{{{lane.key}}}:queue"))
 
 
 def await_signs(lane: Lane, later: float = 0.0) -> None:
@@ -119,14 +119,11 @@ class TestWait:
         assert refusal(lambda: mine.acquire(lane.key, SOON)) is Reason.UNAVAILABLE
         assert ask(lane, "EXISTS", f"fencepost:{{{lane.key}}}") == 0, "it was not given back"
         lanes.heal()
-        pair = lane.environment.failover()
-        assert pair is not None
-        await_(pair.follows)
+        await_(there(lane.environment.failover()).follows)
 
     def test_a_grant_survives_the_failover_to_its_replica(self, lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
         lane = lanes.of("redis-wait")
-        pair = lane.environment.failover()
-        assert pair is not None
+        pair = there(lane.environment.failover())
         mine, other = lane.client(1), lane.client(2)
         grant = granted(mine.acquire(lane.key, SOON))
         lane.environment.links.cut(REPLICA, PRIMARY, Cut.DROP)
@@ -142,8 +139,7 @@ class TestWait:
             lanes.heal()
             pair.let_go("test")
         await_(pair.follows)
-        later = granted(other.acquire(lane.key, SOON))
-        assert (later.token or 0) > (grant.token or 0) > 0
+        assert (granted(other.acquire(lane.key, SOON)).token or 0) > (grant.token or 0) > 0
 
 
 def test_a_dead_reader_keeps_no_writer_out_beyond_its_ttl(lanes: Lanes) -> None:

@@ -170,10 +170,9 @@ class TestTheRecord:
 
     def test_each_lane_has_its_own_victims_alone(self, trials: Trials) -> None:
         for lane in trials.of("freeze-holder").lanes:
-            history = lane.history
-            victims = {fault.owner for fault in history.faults}
+            victims = {fault.owner for fault in lane.history.faults}
             assert victims
-            assert victims <= set(history.columns["owner"].tolist())
+            assert victims <= set(lane.history.columns["owner"].tolist())
 
     def test_every_key_is_read_in_the_end(self, trials: Trials) -> None:
         for lane in trials.of("none").lanes:
