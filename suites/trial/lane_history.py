@@ -13,7 +13,7 @@ import numpy.typing as npt
 from checkers import row_format
 from checkers.claims import matches
 from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
-from checkers.history.interval_sets import Span, shared_by, united
+from checkers.history.interval_sets import Span, shared_by, united, without
 from checkers.properties.all_properties import OF_THE_SERVICE
 from checkers.properties.recovery import NO_SERVICE
 from checkers.row_format import ACQUIRES, F, Outcome
@@ -150,7 +150,11 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str], reco
 
 
 def _unreached(lane: Lane, members: Sequence[str], records: Sequence[Record]) -> Iterator[tuple[int, int, int]]:
-    """`Facts.unreached`: when so many of a lock's nodes were silent to a worker that none, or no majority, was left."""
+    """`Facts.unreached`: when so many of a lock's nodes were silent to a worker that none, or no majority, was left.
+
+    During a failover another node may answer in the place of one that is silent.
+    """
+    moved = united((each.begun, each.healed) for each in records if each.kind == "failover")
     nodes = [lane.lock.via] if lane.lock.via else [name for name in members if matches(name, lane.lock.nodes)]
     enough = len(nodes) - len(nodes) // 2 if lane.lock.lease == "quorum" else len(nodes)
     for worker in range(lane.workers if nodes else 0):
@@ -159,7 +163,7 @@ def _unreached(lane: Lane, members: Sequence[str], records: Sequence[Record]) ->
         for node in nodes:
             hits = (each for each in records if (group, node) in each.silent or ("", node) in each.silent)
             away += united((hit.applied, hit.healing) for hit in hits)
-        yield from ((worker, begin, end) for begin, end in shared_by(enough, away))
+        yield from ((worker, begin, end) for begin, end in without(shared_by(enough, away), moved))
 
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:
