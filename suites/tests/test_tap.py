@@ -167,7 +167,7 @@ def test_nothing_is_done_at_another_message(tapped: Tapped, other: str) -> None:
     assert not tapped.caught()
 
 
-def test_a_message_is_lost_and_all_that_follow(tapped: Tapped) -> None:
+def test_a_message_is_lost_and_all_that_follow_until_the_verb_ends(tapped: Tapped) -> None:
     tapped.begins_under(Gate.AT_ANSWER, Action.LOSE, message=1)
     tapped.client.sendall(b"a\n")
     await_(lambda: tapped.server.asked == [b"a"])
@@ -176,6 +176,10 @@ def test_a_message_is_lost_and_all_that_follow(tapped: Tapped) -> None:
     await_(tapped.caught)
     tapped.client.settimeout(0.2)
     with pytest.raises(TimeoutError):
+        tapped.hear()
+    tapped.client.settimeout(SOON)
+    tapped.begins()
+    with pytest.raises(ConnectionResetError):
         tapped.hear()
 
 

@@ -89,6 +89,10 @@ class TappedWorker:
             row_format.COUNT.pack_into(self._page, at, min(row_format.COUNT.unpack_from(self._page, at)[0] + 1, 0xFFFF))
         return self._caught(thread, Gate.AT_ANSWER if thread == MAIN else Gate.AT_RENEWAL_ANSWER, count[2])
 
+    def request_of(self, thread: int) -> int:
+        """The row of the request for a lock that the thread has under way, 0 for none."""
+        return self._count(thread)[0]
+
     def let_go(self, thread: int) -> bool:
         """Whether the caught thread may go on: it was thawed, and the gate may have been armed anew since then."""
         return bool(self._page[thread + row_format.THAWED]) or not self._page[thread + row_format.REACHED_GATE]
@@ -196,14 +200,15 @@ class Line(asyncio.Protocol):
         for piece in self._messages.answered(data):
             if piece.exchange is not None and not self._deaf:
                 asker = MAIN if piece.exchange == PUSHED else self._askers.get(piece.exchange)
-                match self._worker.answer(asker) if asker is not None else None:
+                match None if asker is None else self._worker.answer(asker):
                     case Action.FREEZE | Action.CANCEL as action:
                         self._worker.send(signal.SIGSTOP if action is Action.FREEZE else signal.SIGUSR1)
                         self._stopping = asker
                     case Action.KILL:
                         self._worker.send(signal.SIGKILL)
-                    case Action.LOSE:
+                    case Action.LOSE if asker is not None:
                         self._deaf = True
+                        self._break_off(asker, self._worker.request_of(asker))
                     case Action.RESET:
                         self._end(reset=True)
                         return
@@ -242,6 +247,15 @@ class Line(asyncio.Protocol):
                 self._end(reset=False)
         else:
             asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+    def _break_off(self, asker: int, request: int) -> None:
+        """Reset the connection when the request of which an answer was lost is over: a client that goes on with the
+        connection would have no answer for ever, long after the fault.
+        """
+        if self._worker.request_of(asker) != request:
+            self._end(reset=True)
+        elif not self._left:
+            asyncio.get_running_loop().call_later(_LOOK, self._break_off, asker, request)
 
     def _end(self, *, reset: bool) -> None:
         for transport in (self._client, self._server):

@@ -229,7 +229,7 @@ BETWEEN_REQUESTS: Final = (
         "cut",
         "every message that a client gets in a verb is lost once",
         AtEveryMessage("lose every message of every verb once", "lose", _until_settled),
-        "nothing is passed on from the n-th message on (a tap between client and link)",
+        "nothing is passed on from the n-th message to the end of the verb; then the connection is reset (a tap)",
         "no answer: what it asked for may have happened",
     ),
     _fault(
