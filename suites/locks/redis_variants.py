@@ -54,6 +54,9 @@ class RedisReadWrite(RedisLock):
     token, larger than those of all who left before; readers that hold together share one. A writer may become a reader.
     """
 
+    _noted = False
+    """Whether the acquire has left a note."""
+
     name: ClassVar[str] = "redis-rw"
     lanes: ClassVar[tuple[str, ...]] = ("share/*", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = (*besides(_UNASKED, RedisLock.claims), Claim("sharing"))
@@ -79,14 +82,16 @@ return redis.call('ZREM', KEYS[2], ARGV[1])"""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """As for `RedisLock`; also Indeterminate if the note of a writer that gave up may still keep readers out."""
+        self._noted = False
         try:
-            grant = super().acquire(name, timeout)
+            if grant := super().acquire(name, timeout):
+                return grant
         except Refused:
-            self._withdraw(name)
+            if self._noted:
+                self._withdraw(name)
             raise
-        if grant is None:
-            self._withdraw(name)
-        return grant
+        self._withdraw(name)
+        return None
 
     def acquire_shared(self, name: str, timeout: float) -> Grant | None:
         return self._wait(_ACQUIRE_SHARED, name, timeout)
@@ -97,6 +102,12 @@ return redis.call('ZREM', KEYS[2], ARGV[1])"""
         if not token:
             raise Refused(Reason.NOT_OWNER)
         return self._granted(grant.name, owner, token, sent)
+
+    def _call(self, script: str, name: str, owner: int, *more: int) -> int:
+        answer = super()._call(script, name, owner, *more)
+        if script == self.ACQUIRE:  # renewals come from another thread
+            self._noted = not answer
+        return answer
 
     def _withdraw(self, name: str) -> None:
         """Take back the note of a waiting writer; others that wait leave theirs again. Raises Indeterminate."""
