@@ -96,14 +96,15 @@ class Terminal:
             junit.add_global_property("result", plain(run_sentence(contents.cells, len(contents.problems))))
         yield
         self._watch.close()
-        if session.exitstatus == pytest.ExitCode.OK and _nothing_judged(self._contents):
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         about: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
         about["exit status"] = int(session.exitstatus)
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
             about |= {"interrupted": True, "broken off": self._broken_off()}
         try:
             if self._selection.stages is ONLY:
+                if session.exitstatus == pytest.ExitCode.OK and _nothing_judged(self._contents):
+                    session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+                    about["exit status"] = int(session.exitstatus)
                 self._close(about)
             else:
                 session.exitstatus = self._close_certified(about)

@@ -42,8 +42,8 @@ from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
 
 INTERRUPTED: Final = 2
-ENDED: Final = (0, 1)
-"""Exit statuses of a shard that ran to its end, whatever its verdicts are."""
+ENDED: Final = (0, 1, 5)
+"""Exit statuses of a shard that ran to its end, whatever its verdicts are; 5: nothing was judged."""
 _JOBS: Final = ("backend", "version_of", "shard", "results")
 """Options that each job sets itself."""
 NIGHTS: Final = 3

@@ -54,8 +54,7 @@ class RedisReadWrite(RedisLock):
     token, larger than those of all who left before; readers that hold together share one. A writer may become a reader.
     """
 
-    _noted = False
-    """Whether the acquire has left a note."""
+    _noted = False  # whether the acquire has left a note
 
     name: ClassVar[str] = "redis-rw"
     lanes: ClassVar[tuple[str, ...]] = ("share/*", "register/fence-reads-and-writes")

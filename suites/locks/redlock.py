@@ -69,6 +69,7 @@ class Redlock(Declarations):
     drift: ClassVar[float] = DRIFT
     grain: ClassVar[float] = GRAIN
     min_ttl: ClassVar[float] = 0.8
+    nodes: ClassVar[tuple[str, ...]] = ("redis*",)
     bounds: ClassVar[Mapping[str, float]] = _BOUNDS
     claims: ClassVar[tuple[Claim, ...]] = (
         *CLAIMS,

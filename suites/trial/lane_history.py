@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import row_format
-from checkers.claims import matches
+from checkers.claims import ANY, matches
 from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
-from checkers.history.interval_sets import Span, shared_by, united, without
+from checkers.history.interval_sets import Span, shared_by, united
 from checkers.properties.all_properties import OF_THE_SERVICE
 from checkers.properties.recovery import NO_SERVICE
 from checkers.row_format import ACQUIRES, F, Outcome
@@ -152,18 +152,25 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str], reco
 def _unreached(lane: Lane, members: Sequence[str], records: Sequence[Record]) -> Iterator[tuple[int, int, int]]:
     """`Facts.unreached`: when so many of a lock's nodes were silent to a worker that none, or no majority, was left.
 
-    During a failover another node may answer in the place of one that is silent.
+    A hit counts only if no other fault of links or servers was on beside it, which might, for a moment or for longer,
+    let answers pass or lead clients elsewhere.
     """
-    moved = united((each.begun, each.healed) for each in records if each.kind == "failover")
+    apart = [each for each in records if each.process < 0]
+    apart = [each for each in apart if not any(_beside(each, other) for other in apart)]
     nodes = [lane.lock.via] if lane.lock.via else [name for name in members if matches(name, lane.lock.nodes)]
-    enough = len(nodes) - len(nodes) // 2 if lane.lock.lease == "quorum" else len(nodes)
+    known = lane.lock.lease == "quorum" and ANY not in lane.lock.nodes  # of how many nodes a majority is needed
+    enough = len(nodes) - len(nodes) // 2 if known else len(nodes)
     for worker in range(lane.workers if nodes else 0):
         group = topology.client(group_of(worker))
         away: list[Span] = []
         for node in nodes:
-            hits = (each for each in records if (group, node) in each.silent or ("", node) in each.silent)
+            hits = (each for each in apart if (group, node) in each.silent or ("", node) in each.silent)
             away += united((hit.applied, hit.healing) for hit in hits)
-        yield from ((worker, begin, end) for begin, end in without(shared_by(enough, away), moved))
+        yield from ((worker, begin, end) for begin, end in shared_by(enough, away))
+
+
+def _beside(hit: Record, other: Record) -> bool:
+    return other.name != hit.name and other.begun <= hit.healed and hit.begun <= other.healed
 
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:

@@ -31,7 +31,7 @@ from infra.environment import Environment
 from infra.errors import Failed
 from infra.faults.all_faults import FAULTS
 from infra.faults.link_probe import Watch
-from infra.faults.runner import Runner
+from infra.faults.runner import Record, Runner
 from infra.faults.target import Target
 from infra.network.topology import GROUPS
 from infra.store import store
@@ -142,6 +142,12 @@ class RunningTrial:
     def handles(self) -> list[Handle]:
         return [handle for lane in self.lanes for handle in lane.handles]
 
+    @property
+    def _records(self) -> Sequence[Record]:
+        """What was done so far. Servers that are not ours may come back by themselves, or others in their place."""
+        records = self.runner.records
+        return records if self.environment.ours else [replace(each, silent=()) for each in records]
+
     def start(self) -> None:
         """Wait for the workers, give the signal, and wait until the first fault may strike."""
         self.tell(waits("the workers to connect", timeouts.START_WITHIN))
@@ -211,7 +217,7 @@ class RunningTrial:
             raise TrialBroke(f"after the trial: {'; '.join(unclean)}")
         self._look_at_members(quiet=True)
         versions = self.environment.cluster(self.trial.backend).versions()
-        records, silences = self.runner.records, self.watch.silences
+        records, silences = self._records, self.watch.silences
 
         def history(lane: RunningLane, last: npt.NDArray[Any]) -> History:
             looks = [seen[lane.lane.name] for seen in self.looks if seen]
@@ -284,7 +290,7 @@ class RunningTrial:
 
     def _broken(self, lane: RunningLane) -> bool:
         planted = lane.lane.name in self.trial.planted  # wait for the property that must find its bug
-        return not planted and broken(so_far(self.trial, lane, self.versions, self.runner.records))
+        return not planted and broken(so_far(self.trial, lane, self.versions, self._records))
 
     def _missing(self, lanes: Iterable[RunningLane]) -> dict[str, dict[str, Lack]]:
         """What each lane has not exercised yet. In a lane with a planted bug only the property for that bug counts.
@@ -296,7 +302,7 @@ class RunningTrial:
         wanted = OF_A_VERSION if deciding and len(self.missing) + 1 < CYCLES_OF_A_VERSION else ()
         for lane in lanes:
             bug = self.trial.planted.get(lane.lane.name)
-            every = not_exercised(so_far(self.trial, lane, self.versions, self.runner.records), wanted=wanted)
+            every = not_exercised(so_far(self.trial, lane, self.versions, self._records), wanted=wanted)
             if lacks := {name: lack for name, lack in every.items() if bug in (None, name)}:
                 missing[lane.lane.name] = lacks
         return missing
@@ -374,7 +380,7 @@ class RunningTrial:
 
     def _all_is_back(self, lane: RunningLane) -> bool:
         """Whether a lock that several may hold was granted again to all permits, or to a writer beside readers."""
-        history = so_far(self.trial, lane, self.versions, self.runner.records)
+        history = so_far(self.trial, lane, self.versions, self._records)
         lack = not_exercised(history, {RECOVERY.id} & {*history.facts.properties}).get(RECOVERY.id)
         return lack is None or lack.by_strike
 

@@ -252,9 +252,11 @@ class Line(asyncio.Protocol):
         """Reset the connection when the request of which an answer was lost is over: a client that goes on with the
         connection would have no answer for ever, long after the fault.
         """
+        if self._left:
+            return
         if self._worker.request_of(asker) != request:
             self._end(reset=True)
-        elif not self._left:
+        else:
             asyncio.get_running_loop().call_later(_LOOK, self._break_off, asker, request)
 
     def _end(self, *, reset: bool) -> None:
