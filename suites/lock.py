@@ -144,7 +144,7 @@ class Declarations(Protocol):
               independence (how long a wait may take for a lock that nobody else wants). A user's lock
               gets the bounds below that it does not give itself; of ours, a property without its bound is not asked.
     via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
-    nodes     patterns of the names of its backend's nodes that its clients ask; "*" also stands for: some of them.
+    nodes     patterns of the names of its backend's nodes that its clients ask; "*" also if it is not known how many.
     lanes     patterns of `workload/store mode`: in which lanes it is tried, besides `work/*` if it has several permits.
     excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
     permits   how many may hold at once: more than 1 for a semaphore.

@@ -102,7 +102,8 @@ class Terminal:
             about |= {"interrupted": True, "broken off": self._broken_off()}
         try:
             if self._selection.stages is ONLY:
-                if session.exitstatus == pytest.ExitCode.OK and _nothing_judged(self._contents):
+                nothing_judged = all(cell.word is Verdict.NOT_APPLICABLE for cell in self._contents.cells)
+                if session.exitstatus == pytest.ExitCode.OK and nothing_judged:
                     session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
                     about["exit status"] = int(session.exitstatus)
                 self._close(about)
@@ -229,10 +230,6 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     for name in ("version_of", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
     return command_line("pytest", *words)
-
-
-def _nothing_judged(contents: RunContents) -> bool:
-    return all(cell.word is Verdict.NOT_APPLICABLE for cell in contents.cells)
 
 
 def _has(report: Any, name: str) -> bool:

@@ -80,7 +80,7 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return redis.call('ZREM', KEYS[2], ARGV[1])"""
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
-        """As for `RedisLock`; also Indeterminate if the note of a writer that gave up may still keep readers out."""
+        """As for `RedisLock`, but up to four times `REQUEST` late; in doubt also if its note may keep readers out."""
         self._noted = False
         try:
             if grant := super().acquire(name, timeout):

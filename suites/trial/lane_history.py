@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from checkers import row_format
-from checkers.claims import ANY, matches
+from checkers.check import missing
+from checkers.claims import ANY, NO_FAULT, matches
 from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
 from checkers.history.interval_sets import Span, shared_by, united
 from checkers.properties.all_properties import OF_THE_SERVICE
@@ -90,6 +91,20 @@ def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], reco
     return _history(_facts(trial, running, versions, records), running.rows(), records, ("",))
 
 
+def warm(trial: Trial, lane: RunningLane) -> bool:
+    """Whether the first fault may hit the lane: its lock was granted once. If a fault may leave the lock held for ever,
+    all properties that need no fault must be exercised first, since none can be exercised afterwards.
+    """
+    if not lane.granted_since(0):
+        return False
+    names = lane.lane.before_the_fault(trial.faults)
+    if not names:
+        return True
+    history = so_far(trial, lane, {}, ())
+    calm = replace(history, facts=replace(history.facts, fault_names=(NO_FAULT,)))  # none has struck yet
+    return not missing(calm, names)
+
+
 def whole(
     trial: Trial,
     running: RunningLane,
@@ -155,8 +170,8 @@ def _unreached(lane: Lane, members: Sequence[str], records: Sequence[Record]) ->
     A hit counts only if no other fault of links or servers was on beside it, which might, for a moment or for longer,
     let answers pass or lead clients elsewhere.
     """
-    apart = [each for each in records if each.process < 0]
-    apart = [each for each in apart if not any(_beside(each, other) for other in apart)]
+    hits = [each for each in records if each.process < 0]
+    beside = {a for a in hits for b in hits if a.name != b.name and a.begun <= b.healed and b.begun <= a.healed}
     nodes = [lane.lock.via] if lane.lock.via else [name for name in members if matches(name, lane.lock.nodes)]
     known = lane.lock.lease == "quorum" and ANY not in lane.lock.nodes  # of how many nodes a majority is needed
     enough = len(nodes) - len(nodes) // 2 if known else len(nodes)
@@ -164,13 +179,9 @@ def _unreached(lane: Lane, members: Sequence[str], records: Sequence[Record]) ->
         group = topology.client(group_of(worker))
         away: list[Span] = []
         for node in nodes:
-            hits = (each for each in apart if (group, node) in each.silent or ("", node) in each.silent)
-            away += united((hit.applied, hit.healing) for hit in hits)
+            mine = (hit for hit in hits if (group, node) in hit.silent or ("", node) in hit.silent)
+            away += united((hit.applied, hit.healing) for hit in mine if hit not in beside)
         yield from ((worker, begin, end) for begin, end in shared_by(enough, away))
-
-
-def _beside(hit: Record, other: Record) -> bool:
-    return other.name != hit.name and other.begun <= hit.healed and hit.begun <= other.healed
 
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:

@@ -1,16 +1,20 @@
-"""Starts the workers of a trial: which endpoints, keys and pace each gets, and how many the machine carries."""
+"""Starts the workers of a trial: what endpoints, keys and pace each gets, how many fit, which servers are watched."""
 
 import os
 import secrets
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from checkers.claims import NO_FAULT
 from infra.backends import BACKENDS
 from infra.environment import Environment
-from suites.lanes.lane import key_names
+from infra.network.topology import GROUPS
+from suites.lanes.lane import Lane, key_names
 from suites.locks import registry
 from suites.selection.trial import Trial
 from suites.trial.lane_history import RunningLane
@@ -72,6 +76,24 @@ def launch(
     for running in lanes:
         running.handles = [next(handles) for _ in range(running.lane.workers)]
     return lanes
+
+
+IN_TIME: Final = frozenset({"hand-over", "deadlock-free"})
+"""Properties for which the service must act in time while no fault is on. A client with a lease sees if it does not."""
+
+
+def to_be_watched(trial: Trial, environment: Environment) -> Sequence[str]:
+    """`host:port` of servers that must act within a bound while clients do not see that a server stands still. One link
+    to each is enough: all links go through one process, and through the tap, if any. Both may stand still as well.
+    """
+
+    def sees_nothing(lane: Lane) -> bool:
+        mute = lane.lock.lease == "none" and not IN_TIME.isdisjoint(lane.properties)
+        return mute or (trial.faults != (NO_FAULT,) and "recovery" in lane.properties)
+
+    lanes = filter(sees_nothing, trial.lanes)
+    nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in lanes]
+    return [environment.endpoints_of(node, GROUPS[0]) for node in dict.fromkeys(chain.from_iterable(nodes))]
 
 
 FIT: Final = 60

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,6 @@ import numpy.typing as npt
 
 from checkers.check import Lack, broken, check
 from checkers.check import missing as not_exercised
-from checkers.claims import NO_FAULT
 from checkers.history.history import History, malformed
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
@@ -33,7 +31,6 @@ from infra.faults.all_faults import FAULTS
 from infra.faults.link_probe import Watch
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Target
-from infra.network.topology import GROUPS
 from infra.store import store
 from results.record import LaneRecord, TrialRecord
 from results.stages import ALONE
@@ -43,8 +40,8 @@ from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
 from suites.selection.trial import Trial, named
 from suites.trial import members, target_cleanup, timeouts
 from suites.trial.broken_trial import NoWayThere
-from suites.trial.lane_history import RunningLane, final_reads, so_far, whole
-from suites.trial.launch import TAPPED, fit, launch, share_of_a_core
+from suites.trial.lane_history import RunningLane, final_reads, so_far, warm, whole
+from suites.trial.launch import TAPPED, fit, launch, share_of_a_core, to_be_watched
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
 from suites.trial.worker_control import WorkerControl
 from suites.worker.message_tap import Taps
@@ -58,8 +55,6 @@ CYCLES_OF_A_VERSION: Final = 2
 """Cycles within which a hazard that only one of two versions may show gets the chance to show."""
 LONGEST_TTL: Final = 2.0
 """Seconds; the longest TTL of a lock of ours, unless the user sets another."""
-IN_TIME: Final = frozenset({"hand-over", "deadlock-free"})
-"""Properties for which the service must act in time while no fault is on. A client with a lease sees if it does not."""
 
 
 def run_trial(
@@ -129,7 +124,7 @@ class RunningTrial:
         self.actors = WorkerControl(server, handles, longest_ttl(trial.lanes), orders)
         target = Target.of(environment, trial.backend, self.actors)
         self.runner = Runner(self.plan, target, lambda line: tell(step(line)))
-        watched = _to_be_watched(trial, environment)
+        watched = to_be_watched(trial, environment)
         self.watch = Watch(target.prober, self.taps.endpoints(watched) if self.taps else watched)
         self.missing: list[Missing] = []
         self.versions: Mapping[str, str] = {}
@@ -161,7 +156,7 @@ class RunningTrial:
 
         def all_warm() -> bool:
             nonlocal cold
-            cold = [lane for lane in cold if not _warm(self.trial, lane)]  # a lane that is warm stays so
+            cold = [lane for lane in cold if not warm(self.trial, lane)]  # a lane that is warm stays so
             return not cold
 
         self.server.await_condition(all_warm, timeouts.WARM_UP)
@@ -393,31 +388,3 @@ def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> dict[str, list
 
 def _places(missing: Mapping[str, Iterable[str]]) -> str:
     return listing(few((f"{name} in {lane}" for lane, names in missing.items() for name in names), 1))
-
-
-def _warm(trial: Trial, lane: RunningLane) -> bool:
-    """Whether the first fault may hit the lane: its lock was granted once. If a fault may leave the lock held for ever,
-    all properties that need no fault must be exercised first, since none can be exercised afterwards.
-    """
-    if not lane.granted_since(0):
-        return False
-    names = lane.lane.before_the_fault(trial.faults)
-    if not names:
-        return True
-    history = so_far(trial, lane, {}, ())
-    calm = replace(history, facts=replace(history.facts, fault_names=(NO_FAULT,)))  # none has struck yet
-    return not not_exercised(calm, names)
-
-
-def _to_be_watched(trial: Trial, environment: Environment) -> Sequence[str]:
-    """`host:port` of servers that must act within a bound while clients do not see that a server stands still. One link
-    to each is enough: all links go through one process, and through the tap, if any. Both may stand still as well.
-    """
-
-    def sees_nothing(lane: Lane) -> bool:
-        mute = lane.lock.lease == "none" and not IN_TIME.isdisjoint(lane.properties)
-        return mute or (trial.faults != (NO_FAULT,) and "recovery" in lane.properties)
-
-    lanes = filter(sees_nothing, trial.lanes)
-    nodes = [(lane.lock.via,) if lane.lock.via else environment.members(lane.backend) for lane in lanes]
-    return [environment.endpoints_of(node, GROUPS[0]) for node in dict.fromkeys(chain.from_iterable(nodes))]

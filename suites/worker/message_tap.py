@@ -200,7 +200,7 @@ class Line(asyncio.Protocol):
         for piece in self._messages.answered(data):
             if piece.exchange is not None and not self._deaf:
                 asker = MAIN if piece.exchange == PUSHED else self._askers.get(piece.exchange)
-                match None if asker is None else self._worker.answer(asker):
+                match self._worker.answer(asker) if asker is not None else None:
                     case Action.FREEZE | Action.CANCEL as action:
                         self._worker.send(signal.SIGSTOP if action is Action.FREEZE else signal.SIGUSR1)
                         self._stopping = asker
