@@ -9,7 +9,8 @@ from operator import attrgetter, xor
 from typing import Any, NamedTuple, Self, cast
 
 from checkers.history.history import History, bad_row
-from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.models.registers import says_nothing
 from checkers.row_format import NONE, F, Outcome
 
@@ -145,14 +146,14 @@ class Set(Accumulator):
     def changes(self, operation: Operation) -> bool:
         return operation.f == F.ADD
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """A read needs the additions of what it showed."""
         if operation.f != F.READ or self.says_nothing(operation):
             return ()
         read = collection(operation.value) or frozenset()
         return (peer.row for peer in peers.where(F.ADD, meets=(0, operation.ret)) if peer.value in read)
 
-    def deduced(self, operations: Peers) -> Deduction:
+    def deduced(self, operations: Operations) -> Deduction:
         """A read that shows more comes later. What it is the first to show was added between it and the smaller reads.
 
         Of several additions of one element, the one invoked first counts: that leaves most room for the others.
@@ -218,12 +219,12 @@ class Counter(Accumulator):
     def changes(self, operation: Operation) -> bool:
         return operation.f == F.ADD and amount(self.value(operation)) != 0
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
         """A read needs whatever may have been added by its return."""
         del peers
         return () if operation.f != F.READ or self.says_nothing(operation) else None
 
-    def deduced(self, operations: Peers) -> Deduction | None:
+    def deduced(self, operations: Operations) -> Deduction | None:
         """If all additions are of one whole number, each read says how many additions came before it.
 
         The next one is always the addition that returns first of those that were invoked in time: unit jobs with
@@ -288,12 +289,12 @@ class UniqueIds(Accumulator):
     def changes(self, operation: Operation) -> bool:
         return operation.ok and self.value(operation) is not UNSET
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """No other: any two of the operations that contradict each other do so alone."""
         del operation, peers
         return ()
 
-    def deduced(self, operations: Peers) -> Deduction:
+    def deduced(self, operations: Operations) -> Deduction:
         given: dict[Any, int] = {}
         rows = []
         for o in operations:

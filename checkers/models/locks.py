@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from checkers.history.counting import grouped
-from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.models.stores import LOWEST
 from checkers.row_format import NONE, F, Reason
 
@@ -36,7 +37,7 @@ class _Lock(Model):
     def evidence(self, operation: Operation) -> bool:
         return self._strict_try and operation.f == F.TRY_ACQUIRE and operation.reason == Reason.HELD
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """An acquire and its release stay together; a refused try keeps all that may have held during it.
 
         The operations of one owner fall into parts. At the end of each part the owner holds nothing, whatever happened
@@ -173,7 +174,7 @@ class FencingTokens(Model):
         acquires = operation.f in (F.ACQUIRE, F.TRY_ACQUIRE) and not operation.nested
         return acquires and operation.ok and operation.token != NONE
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """Nothing: fewer grants are never in a worse order."""
         del operation, peers
         return ()

@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from checkers.history.foreign_values import FrozenMap
 from checkers.history.history import History, bad_row
-from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.row_format import NONE, F
 
 _WRITE: Final = F.WRITE  # faster, see `checkers.models.model`: searches call `step` very often
@@ -47,7 +48,7 @@ class Register(Model):
     def changes(self, operation: Operation) -> bool:
         return operation.f == _WRITE
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
         """A read needs the writes of its value. Other operations need nothing: they only end the value before them."""
         if operation.f != F.READ or says_nothing(operation, self._settings):
             return ()
@@ -72,7 +73,7 @@ class CasRegister(Register):
     def evidence(self, operation: Operation) -> bool:
         return operation.f == _CAS and self._settings.failed_cas == "observes"
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
         """The writes of the value that was read or expected; a failed compare-and-set needs all that came before it."""
         if operation.f == F.CAS and operation.failed:
             return None
@@ -159,7 +160,7 @@ class MultiRegister(Model):
     def changes(self, operation: Operation) -> bool:
         return any(micro.write for micro in micro_operations(operation))
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """The operations that wrote a value that was read, under the key under which it was read."""
         reads = {(m.key, m.value) for m in micro_operations(operation) if not m.write and m.value not in self._any}
         if operation.unknown or not reads:

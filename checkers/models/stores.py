@@ -4,7 +4,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from checkers.history.history import History
-from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.row_format import NONE, F, Reason
 
 REFUSALS: Final = (Reason.STALE_TOKEN, Reason.NOT_OWNER)
@@ -92,7 +93,7 @@ class FencedStore(Model):
     def evidence(self, operation: Operation) -> bool:
         return operation.reason in REFUSALS and self._passes_fence(operation)
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """A read needs the writes of its value, a refusal needs all accesses that may have raised the bar by then."""
         if operation.failed:
             least = operation.token + (0 if self._strict and operation.f == F.WRITE else 1)
