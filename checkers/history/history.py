@@ -7,9 +7,9 @@ invocation, everything else as JSON in the schema's metadata, and a digest over 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -128,9 +128,9 @@ class Facts:
     settled: int = 0
     bounds: Mapping[str, int] = field(default_factory=dict)
     patience: int = 0
-    permits: int = 1
+    permits: Annotated[int, msgspec.Meta(ge=1)] = 1
     fair: bool = False
-    workers: int = 1
+    workers: Annotated[int, msgspec.Meta(ge=1)] = 1
     versions: Mapping[str, str] = field(default_factory=dict)
     properties: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
@@ -250,9 +250,9 @@ def load(path: Path) -> History:
         about = json.loads(text)
         if about["format"] != (_OLD_KEYS[0] if columns["key"].dtype == _OLD_KEYS[1] else FORMAT):
             raise BadHistory(f"{path}: history format {about['format']}, this version reads {FORMAT}")
-        facts = facts_from_json(about["facts"])
-        faults = tuple(FaultInterval(**fault) for fault in about["faults"])
-        errors = tuple(str(text) for text in about["errors"])
+        facts = msgspec.convert(about["facts"], Facts)
+        faults = msgspec.convert(about["faults"], tuple[FaultInterval, ...])
+        errors = msgspec.convert(about["errors"], tuple[str, ...])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadHistory(f"{path}: its description is missing or damaged ({error!r})") from error
     columns["key"] = columns["key"].astype("<u4", copy=False)
@@ -283,27 +283,6 @@ def _digest(text: bytes, columns: Columns) -> bytes:
     for name, _ in row_format.FIELDS:
         digest.update(np.ascontiguousarray(columns[name]).data)
     return digest.hexdigest().encode()
-
-
-def facts_from_json(data: Mapping[str, Any]) -> Facts:
-    """The inverse of `dataclasses.asdict`. Raises KeyError, TypeError or ValueError."""
-    facts = Facts(**data)
-    if facts.workers < 1 or facts.permits < 1:
-        raise ValueError("workers and permits are at least 1")
-    lists: dict[str, Any] = {name: tuple(getattr(facts, name)) for name in ("fault_names", "keys", "properties")}
-    for name, texts in lists.items():
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"{name} are texts")
-    lists["silences"] = tuple((int(begin), int(end)) for begin, end in facts.silences)
-    lists["unreached"] = tuple((int(worker), int(begin), int(end)) for worker, begin, end in facts.unreached)
-    lists["looks"] = msgspec.convert(facts.looks, tuple[tuple[Contents, ...], ...])
-    for name, kind in (("claims", Claim), ("hazards", Hazard)):
-        lists[name] = tuple(kind(**_with_tuples(dict(declared))) for declared in data[name])
-    return replace(facts, **lists)
-
-
-def _with_tuples(declared: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
 
 
 def bad_row(history: History, row: int, what: str) -> BadHistory:
