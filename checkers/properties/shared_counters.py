@@ -42,7 +42,6 @@ HAND_OVERS: Final = "hand-overs"
 CONTENDED: Final = "contended acquires"
 UNDER_FAULT: Final = "operations under a fault"
 EXPIRED: Final = "leases that expired while held"
-UNANSWERED: Final = "unknown outcomes"
 MIXED: Final = "operations in the mixed state"
 
 
@@ -56,7 +55,7 @@ def counters(view: View) -> dict[str, int]:
         CONTENDED: contended(view),
         UNDER_FAULT: _in_flight(view, [(fault.begun, fault.over) for fault in view.struck]),
         EXPIRED: sum(hold.expiry < hold.left for hold in view.holds),
-        UNANSWERED: int((view.array("outcome") == Outcome.INFO).sum()),
+        "unknown outcomes": int((view.array("outcome") == Outcome.INFO).sum()),
         **({MIXED: mixed(view, rolled)} if rolled else {}),
     }
 
