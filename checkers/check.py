@@ -26,14 +26,10 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ch
 
 
 class Lack(NamedTuple):
-    """What a trial lacks.
+    """What a trial lacks."""
 
-    reason     why a pass would mean nothing yet, or which hazard has not shown yet.
-    by_strike  whether only another strike of the fault can change that.
-    """
-
-    reason: str
-    by_strike: bool
+    reason: str  # why a pass would mean nothing yet, or which hazard has not shown yet
+    by_strike: bool  # whether only another strike of the fault can change that
 
 
 def missing(history: History, properties: Iterable[str] | None = None, wanted: Collection[str] = ()) -> dict[str, Lack]:

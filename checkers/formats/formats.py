@@ -44,8 +44,7 @@ from checkers.formats.source import opened
 from checkers.history.history import BadHistory, History, load
 from checkers.models.model import Settings
 
-_HEAD: Final = 1 << 16
-"""How many bytes from the beginning of a file are enough to recognise its format."""
+_HEAD: Final = 1 << 16  # how many bytes from the beginning of a file are enough to recognise its format
 _BLANK: Final = re.compile(rb"(?:[\s,\xef\xbb\xbf]|;[^\n]*+)*+")
 _BINARIES: Final = (
     (b"JEPSEN", "Jepsen's binary test file: read its history.edn"),

@@ -14,8 +14,7 @@ from checkers.row_format import ACQUIRES, NONE, F, Outcome
 
 _CARRYING: Final = (F.WRITE, F.APPEND, F.ADD, F.CAS, F.TRANSACT, F.EFFECT)
 """Verbs whose value is given when they are invoked."""
-_RETURNING: Final = (F.READ, F.GENERATE)
-"""Verbs whose value is their answer."""
+_RETURNING: Final = (F.READ, F.GENERATE)  # verbs whose value is their answer
 _ASKING: Final = (*ACQUIRES, F.READ, F.GENERATE, F.RELEASE, F.RENEW)
 """Verbs that are invoked without a value of their own, so that a pair can only be an independent key."""
 _NOT_PAIRED: Final = (F.SESSION_OPEN, F.SESSION_CLOSE, F.KEEP_ALIVE, F.BELIEF, F.LOST, F.STALL)

@@ -14,8 +14,7 @@ from checkers.history.foreign_values import plain, shown
 from checkers.history.history import FaultInterval
 from checkers.row_format import Outcome
 
-MOST: Final = 2**31 - 2
-"""The largest process number that is accepted: the column has room for one more."""
+MOST: Final = 2**31 - 2  # the largest process number that is accepted: the column has room for one more
 
 _TYPE_NAMES: Final = {int(code): name for name, code in TYPES.items()}
 

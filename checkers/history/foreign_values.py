@@ -9,8 +9,7 @@ from typing import Any, Final
 
 DEEPEST: Final = 100
 """How deep a value may be nested. Python hashes and compares nested tuples by recursion, without a limit of its own."""
-SHOWN: Final = 60
-"""Characters of a file's own text that an error message repeats."""
+SHOWN: Final = 60  # characters of a file's own text that an error message repeats
 _ODD: Final = (bool, float, Fraction, Decimal)
 """Types whose values may equal an integer in Python without being an integer."""
 

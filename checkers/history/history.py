@@ -22,8 +22,7 @@ from checkers.claims import Claim, Hazard, matches
 T = TypeVar("T")
 
 FORMAT: Final = 3
-_OLD_KEYS: Final = (2, "<u2")
-"""Files of this older format are read, too: only the type of the column `key` differs."""
+_OLD_KEYS: Final = (2, "<u2")  # files of this older format are read, too: only the type of the column `key` differs
 _METADATA_KEY: Final = b"fencepost"
 _DIGEST_KEY: Final = b"fencepost-digest"
 
@@ -84,59 +83,49 @@ class Contents:
     undead: tuple[str, ...] = ()  # the names of removed keys beside the locks that this member still holds
 
 
-LISTS: Final = ("set", "inventory", "once", "transfer*")
-"""Patterns of the workloads that keep lists."""
+LISTS: Final = ("set", "inventory", "once", "transfer*")  # patterns of the workloads that keep lists
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts needed to judge a lane: lock, workload and store mode, faults, and the promises of the lock.
-
-    store      store mode (checkers/CONDITIONS.md, section 9): unfenced, fence-writes, fence-writes-strict,
-               fence-reads-and-writes, compare-owner, guarded, compare-and-set, idempotency-key.
-    lease      what extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session),
-               ``session`` (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a
-               majority of servers, so that a grant has no single instant.
-    ttl        ns; the TTL that was asked for. Each grant carries its effective TTL.
-    drift      bound on how fast the server's clock may run, as a fraction.
-    grain      ns by which the server may end a lease early because of its clock's resolution.
-    settled    ns; when the trial had healed and settled, 0 if it never did.
-    bounds     property → ns within which it must hold, as the lock declares. A missing property is not promised.
-    patience   ns that an acquire waits before it gives up, 0 if that is not known.
-    permits    how many may hold at once: 1 for a mutex, more for a semaphore.
-    workers    how many workers the lane has (see `process` in `checkers.row_format`).
-    silences   ns; (begin, end) of each time in which the trial itself asked the service in vain: while no fault was on,
-               and under faults at messages.
-    looks      what members held, one entry for each look: the first member, the others, and the first member again.
-    unreached  ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were
-               cut, or they were stopped, all of them or, for ``quorum``, so many that no majority was left.
-    """
+    """The facts needed to judge a lane: lock, workload and store mode, faults, and the promises of the lock."""
 
     trial: str
     lane: str
     lock: str
     backend: str
     workload: str
+    # checkers/CONDITIONS.md, section 9: unfenced, fence-writes, fence-writes-strict, fence-reads-and-writes,
+    # compare-owner, guarded, compare-and-set, idempotency-key.
     store: str
     fault_names: tuple[str, ...]
     seed: int
     keys: tuple[str, ...]
+    # What extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session), ``session``
+    # (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a majority of servers,
+    # so that a grant has no single instant.
     lease: str
-    ttl: int
-    drift: float = 0.0
-    grain: int = 0
-    settled: int = 0
+    ttl: int  # ns; the TTL that was asked for. Each grant carries its effective TTL.
+    drift: float = 0.0  # bound on how fast the server's clock may run, as a fraction
+    grain: int = 0  # ns by which the server may end a lease early because of its clock's resolution
+    settled: int = 0  # ns; when the trial had healed and settled, 0 if it never did
+    # Property → ns within which it must hold, as the lock declares. A missing property is not promised.
     bounds: Mapping[str, int] = field(default_factory=dict)
-    patience: int = 0
-    permits: Annotated[int, msgspec.Meta(ge=1)] = 1
+    patience: int = 0  # ns that an acquire waits before it gives up, 0 if that is not known
+    permits: Annotated[int, msgspec.Meta(ge=1)] = 1  # how many may hold at once: 1 for a mutex, more for a semaphore
     fair: bool = False
-    workers: Annotated[int, msgspec.Meta(ge=1)] = 1
+    workers: Annotated[int, msgspec.Meta(ge=1)] = 1  # how many the lane has (see `process` in `checkers.row_format`)
     versions: Mapping[str, str] = field(default_factory=dict)
     properties: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     hazards: tuple[Hazard, ...] = ()
+    # ns; (begin, end) of each time in which the trial itself asked the service in vain: while no fault was on, and
+    # under faults at messages.
     silences: tuple[tuple[int, int], ...] = ()
+    # What members held, one entry for each look: the first member, the others, and the first member again.
     looks: tuple[tuple[Contents, ...], ...] = ()
+    # ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were cut, or
+    # they were stopped, all of them or, for ``quorum``, so many that no majority was left.
     unreached: tuple[tuple[int, int, int], ...] = ()
 
     @property
@@ -151,20 +140,17 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """columns: name of `row_format.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty.
-
-    values  the values that the columns `value` and `base` of histories from elsewhere index; `NONE` stands for no value
-            (a nil is a value). If `values` is empty, the numbers in the columns are the values.
-    lines   of histories from elsewhere, shape (rows, 2): lines of invocation and completion, 0 for none.
-    clock   if `inv` and `ret` are places in the order of events: the file's times, for display, shape (rows, 2), ns.
-    """
+    """The operations of a lane. errors[0] is empty."""
 
     facts: Facts
-    columns: Columns
+    columns: Columns  # name of `row_format.FIELDS` → array, all of one length, sorted by invocation
     faults: tuple[FaultInterval, ...] = ()
     errors: tuple[str, ...] = ("",)
+    # The values that the columns `value` and `base` of histories from elsewhere index; `NONE` stands for no value (a
+    # nil is a value). If this is empty, the numbers in the columns are the values.
     values: tuple[Any, ...] = ()
-    lines: npt.NDArray[np.int64] | None = None
+    lines: npt.NDArray[np.int64] | None = None  # from elsewhere, (rows, 2): of invocation and completion, 0 for none
+    # If `inv` and `ret` are places in the order of events: the file's times, for display, shape (rows, 2), ns.
     clock: npt.NDArray[np.int64] | None = None
     _once: dict[Callable[["History"], object], object] = field(
         default_factory=dict, init=False, repr=False, compare=False

@@ -14,8 +14,7 @@ from checkers.history.holds_and_lease_ends import Hold, exclude
 from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE
 
-NOBODY: Final = (INFINITY, -1)
-"""The entry for a grant after which no other grant certainly came."""
+NOBODY: Final = (INFINITY, -1)  # the entry for a grant after which no other grant certainly came
 
 
 def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, int]]:

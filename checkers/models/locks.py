@@ -14,8 +14,7 @@ from checkers.models.operations import Operations
 from checkers.models.stores import LOWEST
 from checkers.row_format import NONE, F, Reason
 
-FREE: Final = 0
-"""No owner is ever 0."""
+FREE: Final = 0  # no owner is ever 0
 
 
 class _Lock(Model):

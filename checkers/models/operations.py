@@ -14,31 +14,28 @@ from checkers.history.counting import Ints, any_of, grouped
 from checkers.history.history import History
 from checkers.row_format import FINAL, INFINITY, NESTED, NONE, SHARED, F, Outcome, Reason
 
-WHOLE: Final = NONE
-"""The key that stands for the whole history, for a model that knows no keys."""
+WHOLE: Final = NONE  # the key that stands for the whole history, for a model that knows no keys
 
 # Looking up a name of the module takes a quarter of the time of looking up a member of an enumeration.
 _OK, _FAIL, _INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
 
 
 class Operation(NamedTuple):
-    """One operation as specifications see it. `ret` is `row_format.INFINITY` if it was never answered.
+    """One operation as specifications see it.
 
-    key, value, base  as recorded: what a file from elsewhere holds (`UNSET` if it holds nothing), or the numbers of our
-                      own recordings (`row_format.NONE`: the initial value).
-    owner             the holder: a grant's identity, or the process if the history has none. Never 0.
-    token             `row_format.NONE` for none.
+    key, value and base are as recorded: what a file from elsewhere holds (`UNSET` if it holds nothing), or the numbers
+    of our own recordings (`row_format.NONE`: the initial value).
     """
 
     row: int
     f: F
     outcome: Outcome
     inv: int
-    ret: int
+    ret: int  # `row_format.INFINITY` if it was never answered
     process: int
     key: Hashable
-    owner: int
-    token: int
+    owner: int  # the holder: a grant's identity, or the process if the history has none. Never 0
+    token: int  # `row_format.NONE` for none
     value: Any
     base: Any
     flags: int = 0

@@ -10,8 +10,7 @@ from checkers.row_format import NONE, F, Reason
 
 REFUSALS: Final = (Reason.STALE_TOKEN, Reason.NOT_OWNER)
 """Reasons which say that the fence refused the access. An access that failed otherwise never reached the store."""
-LOWEST: Final = -(1 << 63) - 1
-"""Below every token."""
+LOWEST: Final = -(1 << 63) - 1  # below every token
 HIGHEST: Final = (1 << 63) - 1
 
 

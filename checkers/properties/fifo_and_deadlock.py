@@ -24,8 +24,7 @@ from checkers.properties.shared_counters import Exercise, fault_missed, idle, lo
 from checkers.properties.violation_stories import in_turn
 from checkers.row_format import SHARED, F, Outcome
 
-WITNESSES: Final = 3
-"""How many acquires the finding of a herd names: those that were woken most often."""
+WITNESSES: Final = 3  # how many acquires the finding of a herd names: those that were woken most often
 NEARLY: Final = 1_000_000_000
 """ns before the first client of a circle would have given up. The lock did not break a circle that lasts until then."""
 

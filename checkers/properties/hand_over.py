@@ -25,30 +25,22 @@ from checkers.properties.releases import waits_for
 from checkers.properties.shared_counters import Exercise, idle, unanswered, unless, unserved
 from checkers.row_format import INFINITY, NOT_ASKED, SHARED, F, Reason
 
-LEAST: Final = 10
-"""How many releases in vain cannot be chance."""
+LEAST: Final = 10  # how many releases in vain cannot be chance
 SHARE: Final = 4
 """The bound divided by this: how long others must have waited before the lease could end, for a release in vain."""
 
 
 class HandOver(NamedTuple):
-    """The wait for the next grant, after a release or after a grant that left a permit free. Times in ns.
-
-    since    return of the release, or of that grant.
-    waiting  when others waited, from `since` to `end`, while the service can have granted them the lock.
-    end      return of the next grant, else end of the history; earlier if a fault or doubt about readers came before.
-    late     when the bound was missed; if it was not, `end`.
-    granted  whether there was a grant.
-    counts   whether it exercises the property. Somebody must have waited from the release's return on, and have got the
-             lock within the bound, whoever was stalled, or have waited for some time without a stall.
-    """
+    """The wait for the next grant, after a release or after a grant that left a permit free. Times in ns."""
 
     hold: Hold
-    since: int
-    waiting: list[Span]
-    end: int
-    late: int
+    since: int  # return of the release, or of that grant
+    waiting: list[Span]  # when others waited, until `end`, while the service can have granted them the lock
+    end: int  # return of the next grant, else end of the history; earlier if a fault or doubt about readers came before
+    late: int  # when the bound was missed; if it was not, `end`
     granted: bool
+    # Whether it exercises the property. Somebody must have waited from the release's return on, and have got the lock
+    # within the bound, whoever was stalled, or have waited for some time without a stall.
     counts: bool
 
 

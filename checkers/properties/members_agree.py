@@ -21,8 +21,7 @@ from checkers.properties.shared_counters import Exercise, fault_missed
 from checkers.properties.violation_stories import listing
 from checkers.row_format import NONE
 
-NAMED: Final = 2
-"""How many entries a story names; it says how many others there are."""
+NAMED: Final = 2  # how many entries a story names; it says how many others there are
 
 
 class Disagreement(NamedTuple):

@@ -16,14 +16,11 @@ from checkers.history.interval_sets import Span, united
 from checkers.history.view import View
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 
-EXCLUSION: Final = frozenset({"server-exclusion", "permits"})
-"""One of these is asked of every lock."""
+EXCLUSION: Final = frozenset({"server-exclusion", "permits"})  # one of these is asked of every lock
 ON_LEASES: Final = frozenset({"clock", "wipe", "failover"})
 """Kinds of faults that affect what a server knows of a lease, so that a lease must be in force at that moment."""
-STORE: Final = "the store"
-"""The name of the store in a hit: the one end of a link that is no server."""
-TEXT_SHOWN: Final = 80
-"""How many characters of a recorded error text are repeated."""
+STORE: Final = "the store"  # the name of the store in a hit: the one end of a link that is no server
+TEXT_SHOWN: Final = 80  # how many characters of a recorded error text are repeated
 
 
 @final

@@ -20,8 +20,7 @@ from checkers.row_format import FINAL, LATE, NONE, F, Outcome
 
 ACKNOWLEDGED: Final = "acknowledged updates"
 
-SALES: Final = "inventory"
-"""The workload in which the jobs are the sales."""
+SALES: Final = "inventory"  # the workload in which the jobs are the sales
 
 
 def _examine_lists(view: View) -> Examined:

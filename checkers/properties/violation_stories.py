@@ -20,24 +20,18 @@ from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, S
 
 FULL_STORIES: Final = 50
 """How many violations of one result get a whole story. The others get only its last sentence."""
-HERD: Final = "herd"
-"""The kind of findings whose story says how often each client was woken."""
-OVERTAKEN: Final = "overtaken"
-"""The kind of findings whose story says since when each client waited."""
-LOST_UPDATE: Final = "lost-update"
-"""The kind of findings whose conclusion says what the reads show."""
-NOT_RECOVERED: Final = "not-recovered"
-"""The kind of findings whose conclusion says who asked for the lock."""
+HERD: Final = "herd"  # the kind of findings whose story says how often each client was woken
+OVERTAKEN: Final = "overtaken"  # the kind of findings whose story says since when each client waited
+LOST_UPDATE: Final = "lost-update"  # the kind of findings whose conclusion says what the reads show
+NOT_RECOVERED: Final = "not-recovered"  # the kind of findings whose conclusion says who asked for the lock
 WITHOUT_FAULTS: Final = frozenset({HERD, "deadlock", "kept-by-another-name"})
 """Kinds of findings that no fault causes: they follow from how clients ask, or from what the service wakes."""
 WITH_ENDS: Final = frozenset({"kept-by-another-name", "freed-by-inner-release"})
 """Kinds of findings that rest on more than grants, and whose story still says how each earlier holder left."""
 FAULTS_TOLD: Final = 3
 """How many faults one story tells of: the latest. Faults of one name that were active at the same time count once."""
-FREEING: Final = 2
-"""How many releases one story tells of that may have freed the lock of a holder: the latest."""
-HARNESS: Final = "the harness"
-"""The subject of sentences about the final reads of the store."""
+FREEING: Final = 2  # how many releases one story tells of that may have freed the lock of a holder: the latest
+HARNESS: Final = "the harness"  # the subject of sentences about the final reads of the store
 _HITS: Final = {
     "freeze": "was frozen",
     "stall": "was stalled",
