@@ -23,6 +23,7 @@ CHUNK: Final = 1 << 18  # lines that Arrow reads at once
 ATTEMPTS: Final = 8  # after so many shapes in a row that few lines have, the rest is left to the complete parser
 LONGEST: Final = 4000  # characters of a pattern; a line with too many keys for that makes no shape
 FEW: Final = 64  # so few lines are not worth a shape
+NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"  # a whole number, in JSON and in EDN
 
 
 class LineShape(NamedTuple):
@@ -53,14 +54,16 @@ def shape_of_map(
     line: str,
     *,
     spans: Callable[[str], Iterator[tuple[str, int, int]]],
-    group: Callable[[str, str], str | None],
+    nested: Sequence[str],
+    words: Sequence[str],
+    other: str,
     blank: str,
 ) -> LineShape | None:
-    """The shape of a line that is one map, None if it cannot have one.
+    """The shape of a line that is one map, None if it cannot have one, or the complete parser should read it.
 
     spans: the keys of a map, each with where its value begins and ends; raises ValueError for a line that is no map.
-    group: key, text of a value → a pattern of such values; None if the complete parser must read them. blank: what may
-    stand before and behind the map.
+    nested: the fields of which any value is taken. words: patterns of the values of other fields that are no numbers.
+    other: pattern of the values of keys that are passed over. blank: what may stand before and behind the map.
     """
     line = line.strip(blank)
     try:
@@ -72,10 +75,11 @@ def shape_of_map(
         return None
     pattern, last = "", 0
     for key, begin, end in places:
-        values = group(key, line[begin:end])
-        if values is None:
+        kinds = (NUMBER,) if key in NUMBERS else (NUMBER, *words) if key in FIELDS else (other,)
+        kind = ".*" if key in nested else next((kind for kind in kinds if re.fullmatch(kind, line[begin:end])), None)
+        if kind is None:
             return None
-        pattern += re.escape(line[last:begin]) + values
+        pattern += re.escape(line[last:begin]) + (f"(?P<{key}>{kind})" if key in FIELDS else kind)
         last = end
     pattern += re.escape(line[last:])
     return LineShape(f"^[{blank}]*{pattern}[{blank}]*$", tuple(key for key in keys if key in FIELDS))

@@ -4,8 +4,7 @@ A hold is an acquire that succeeded, with everything that happened to it afterwa
 in force at the server, as far as the history proves that (mode *told*).
 
 Source: checkers/CONDITIONS.md, section 3. A hold has a start window [start, latest] and a monotone function E(a) >= a:
-the earliest moment at which the next grant is legal if this grant began at a. Acknowledged renewals count from their
-invocation, others do not count. Unanswered releases may have happened at invocation. Expiry may be late, never early.
+the earliest moment at which the next grant is legal if this grant began at a.
 """
 
 from collections.abc import Iterator, Sequence

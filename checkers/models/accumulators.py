@@ -24,10 +24,9 @@ class Placed(NamedTuple):
 
 
 def in_order(placed: Iterable[Placed]) -> Deduction:
-    """Whether real time allows these places, and an order if it does.
+    """Whether real time allows these places, and an order if it does (checkers/CONDITIONS.md, section 2).
 
-    Each operation takes effect as early as it can: at its own invocation, or at the latest invocation of the operations
-    before it. There is an order iff no operation had returned before that time. The order is that of these times.
+    Each operation takes effect as early as it can: at its own or the latest invocation of the operations before it.
     """
     latest = 0
     last: tuple[int, ...] = ()
@@ -154,10 +153,7 @@ class Set(Accumulator):
         return (peer.row for peer in peers.where(F.ADD, meets=(0, operation.ret)) if peer.value in read)
 
     def deduced(self, operations: Operations) -> Deduction:
-        """A read that shows more comes later. What it is the first to show was added between it and the smaller reads.
-
-        Of several additions of one element, the one invoked first counts: that leaves most room for the others.
-        """
+        """The places that the sizes of the reads say: checkers/CONDITIONS.md, section 20."""
         additions, placed = defaultdict[Hashable, list[Operation]](list), list[Placed]()
         reads: list[tuple[int, Operation]] = []
         for o in operations:
@@ -227,8 +223,7 @@ class Counter(Accumulator):
     def deduced(self, operations: Operations) -> Deduction | None:
         """If all additions are of one whole number, each read says how many additions came before it.
 
-        The next one is always the addition that returns first of those that were invoked in time: unit jobs with
-        release times and deadlines. Unanswered additions have no deadline and may be left out.
+        The next one is always the addition that returns first of those that were invoked in time.
         """
         waiting, reads, placed = list[Operation](), list[tuple[Any, Operation]](), list[Placed]()
         for o in operations:

@@ -23,11 +23,8 @@ _LAPSES: Final = ("freeze", "stall", "call")
 
 
 def _examine(view: View) -> Examined:
-    """Whether every acquire returned within its patience and the margin, and every other call within the margin.
-
-    A try has no patience. An acquire that was granted is judged by the longest patience of the trial. An acquire or a
-    release that never ended lasted at least until the last deed of any worker, unless its worker was killed. An
-    acquire that says that its patience has passed, and that met no fault, may say so by the margin too early at most.
+    """Whether every acquire returned within its patience and the margin, every other call within the margin, and no
+    acquire timed out earlier than that: checkers/CONDITIONS.md, section 12.
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience

@@ -46,10 +46,7 @@ class HandOver(NamedTuple):
 
 def _examine(view: View) -> Examined:
     """Whether, after each release or grant that returned and left a permit free, the next grant returned within the
-    bound; and whether no try was refused a free lock.
-
-    The time counts in which an answered acquire certainly waited, without stalls, silences, and acquires that found no
-    service. Sound: checkers/CONDITIONS.md, section 12.
+    bound; and whether no try was refused a free lock. Sound: checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
     findings = [_told(view, given, given.late) for given in hand_overs if given.late < given.end]
@@ -97,11 +94,8 @@ def _told(view: View, given: HandOver, at: int, kind: str = "handed-over-late") 
 
 
 def _free_tries(view: View) -> list[int]:
-    """Rows of the answered tries of a lock that had certainly been free for the bound, and was until the answer.
-
-    Free: fewer others than there are permits asked in that time, or held it, or may have had it without an answer. A
-    client that left may keep a try out for the bound. Only tries before any fault count. Left out are those that met a
-    stall or a silence, or followed one within the bound (not a renewal that was under way).
+    """Rows of the answered tries, before any fault, of a lock that had certainly been free for the bound, and was until
+    the answer. Left out are those that met a stall or a silence, or followed one within the bound.
     """
     bound, before, spans = view.facts.bounds.get(HAND_OVER.id), view.once(_quiet)[0], view.once(idle)
     if bound is None:
@@ -162,10 +156,8 @@ def _hand_overs(view: View) -> list[HandOver]:
 
 
 def _over(holds: Sequence[Hold]) -> Iterator[int]:
-    """When each hold was over, as far as the history knows: `Hold.over`.
-
-    Of a reader without an acknowledged release nobody knows that: others come and go beside it while its lease lasts,
-    and leases may end late. It was over when a writer's grant returned that was sent after its own.
+    """When each hold was over, as far as the history knows: `Hold.over`; of a reader without an acknowledged release,
+    which others may join, when a writer's grant returned that was sent after its own.
     """
     given = first_sent_later([hold.ret for hold in holds], [hold for hold in holds if not hold.shared])
     for hold, (returned, _) in zip(holds, given, strict=True):

@@ -90,10 +90,7 @@ class RenewedLease(NamedTuple):
 
 
 def _examine_renewal(view: View) -> Examined:
-    """Definite. Whether no renewal sent after a certainly later grant had returned was acknowledged, nor any that no
-    server can have answered, no renewal or release was refused while its lease was in force, and no lock was granted on
-    a lease called over (etcd #11456).
-    """
+    """Definite: checkers/CONDITIONS.md, section 11. etcd #11456 granted a lock on a lease that it had called over."""
     following = superseded(view)
     findings = [*_renewed_by_nobody(view)]
     for lease in view.once(_leases):
@@ -139,8 +136,8 @@ def _renewed_by_nobody(view: View) -> Iterator[Finding]:
 def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:
     """ns; until when a lease is certainly in force if what was answered before `asked` (ns) prolonged it.
 
-    Servers with a grain tell each other only now and then who is alive, so the last sign of life may be unknown to
-    them. It counts for no more than the grain after the last sign that came half a grain or more before it.
+    Servers with a grain tell each other only now and then who is alive: a sign of life counts for no more than the
+    grain after the last one that came half a grain or more before it.
     """
     grain = view.facts.grain
     signs = [lease.begun, *(view.inv[other] for other in lease.renewed if view.ret[other] <= asked)]

@@ -101,8 +101,7 @@ def _refused(view: View) -> list[int]:
 def _writers(view: View) -> dict[int, tuple[list[int], list[int]]]:
     """Key → the times in which a writer may have held or waited: all beginnings, and all ends, each in order.
 
-    A grant ends when it was certainly released, or another worker was granted the lock. A later grant of its own worker
-    does not end it: that may be a downgrade, which counts from its request. An unanswered acquire lasts to the end.
+    A later grant of its own worker does not end a grant: that may be a downgrade, which counts from its request.
     """
     over: dict[int, int] = {}
     for holds in view.holds.by_key.values():

@@ -38,10 +38,8 @@ class KeyRecovery(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
-
-    When the bound begins: checkers/CONDITIONS.md, section 12. A client that gets in beside others (a reader, or one of
-    several) shows that the lock is granted again. How long that took counts only if it was in time.
+    """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound, and all of
+    the lock came back, and each client had an answer: checkers/CONDITIONS.md, section 12.
     """
     cases = view.once(_cases)
     findings = [
@@ -119,11 +117,8 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
 
 
 def _recovered_in_part(view: View, known: Container[int]) -> Iterator[Finding]:
-    """Keys of which a part never came back: of several permits not all were held at once again, or no writer beside
-    readers was granted the lock again, while somebody waited for it for the bound though there was room.
-
-    What was granted before the heal is held until its client is no longer inside. An acquire without an answer may hold
-    the lock from then on, if it was not given up before the heal. known: keys that did not come back at all.
+    """Keys of which a part never came back though there was room for it: of several permits not all were held at once
+    again, or no writer beside readers was granted the lock again. known: keys that did not come back at all.
     """
     healed, bound, permits = _healed(view), view.facts.bounds.get(RECOVERY.id, 0), view.facts.permits
     for key, rows in view.attempts_by_key.items() if healed and bound else ():
@@ -160,10 +155,8 @@ def _recovered_in_part(view: View, known: Container[int]) -> Iterator[Finding]:
 
 
 def _without_answers(view: View) -> Iterator[Finding]:
-    """Workers whose acquires all failed, for the bound after the heal, while others were granted the lock: the service
-    was unavailable, called the session over, or gave no answer before the patience had passed.
-
-    A contender's refusal is an answer. Time counts in which the worker asks, or asked `AGAIN` before.
+    """Workers whose acquires all failed by the service, for the bound after the heal, while others were granted the
+    lock. A contender's refusal is an answer.
     """
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
     after = (row for row in view.attempts() if view.stopped[row] > healed)
