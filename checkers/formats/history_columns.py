@@ -100,13 +100,11 @@ def _reasons(ops: PairedOperations, error: Numbers, texts: tuple[str, ...], toke
 
 def _flags(ops: PairedOperations, contents: KeysAndValues) -> Numbers:
     """SHARED if the verb, the value or the event says so."""
-    flags = ops.flags.copy()
+    flags, given = ops.flags.copy(), ops.either("shared")
     for place, value in enumerate(ops.events.atoms["shared"].values):
         if not isinstance(value, bool):
             line = ops.events.first("shared", place)
             raise ops.events.source.bad(line, f"shared is {shown(plain(value))}, not true or false")
-    given = ops.either("shared")
-    for place, value in enumerate(ops.events.atoms["shared"].values):
         if value:
             flags[given == place] |= SHARED
     locks = np.isin(ops.f, ACQUIRES)

@@ -62,10 +62,6 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _is_odd(value: Any) -> bool:
-    return any(map(_is_odd, value)) if isinstance(value, tuple | frozenset) else isinstance(value, _ODD)
-
-
 def leaves(value: Any) -> Iterator[Any]:
     """The leaves of a nested value."""
     if isinstance(value, tuple | frozenset):
@@ -93,7 +89,12 @@ class Atoms:
         result = []
         for value in values:
             key = value
-            if not simple and type(value) is not int and type(value) is not str and _is_odd(value):
+            if (
+                not simple
+                and type(value) is not int
+                and type(value) is not str
+                and any(isinstance(leaf, _ODD) for leaf in leaves(value))
+            ):
                 key = (Atoms, spelled(value))
                 self.odd = True
             place = places.setdefault(key, len(known))

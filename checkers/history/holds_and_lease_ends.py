@@ -112,35 +112,29 @@ class HoldColumns:
         return column
 
 
-class Holds:
+class Holds(list[Hold]):
     """The holds of a history in the order in which their acquires returned."""
 
     def __init__(self, view: Rows) -> None:
         granted = sorted(_granted(view), key=lambda hold: (hold.ret, hold.row))
-        self._all = tuple(_in_force(view, granted))
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def __iter__(self) -> Iterator[Hold]:
-        return iter(self._all)
+        super().__init__(_in_force(view, granted))
 
     @cached_property
     def by_row(self) -> dict[int, Hold]:
-        return {hold.row: hold for hold in self._all}
+        return {hold.row: hold for hold in self}
 
     @cached_property
     def by_owner(self) -> dict[int, Hold]:
-        return {hold.owner: hold for hold in self._all}
+        return {hold.owner: hold for hold in self}
 
     @cached_property
     def by_key(self) -> dict[int, list[Hold]]:
         """Holds of each key that has any, in the order in which their acquires returned."""
-        return dict(sorted(grouped(self._all, lambda hold: hold.key).items()))
+        return dict(sorted(grouped(self, lambda hold: hold.key).items()))
 
     @cached_property
     def columns(self) -> HoldColumns:
-        return HoldColumns(self._all)
+        return HoldColumns(self)
 
 
 def exclude(first: Hold, second: Hold) -> bool:

@@ -42,17 +42,10 @@ def _later(place: str) -> Callable[..., Any] | None:
 
 
 def _entry(
-    name: str,
-    kinds: frozenset[F],
-    model: str = "",
-    engine: str = "",
-    *,
-    keyed: bool = True,
-    needs_times: bool = False,
-    certify: str = "",
+    name: str, kinds: frozenset[F], model: str = "", engine: str = "", *, certify: str = "", **more: bool
 ) -> Specification:
-    """model, engine, certify: the ``module:name`` of each, empty for none."""
-    return Specification(name, kinds, partial(_made, model), _later(engine), keyed, needs_times, _later(certify))
+    """model, engine, certify: the ``module:name`` of each, empty for none. more: fields of `Specification`."""
+    return Specification(name, kinds, partial(_made, model), _later(engine), certify=_later(certify), **more)
 
 
 def _made(place: str, history: History, settings: Settings) -> Model | None:

@@ -173,10 +173,5 @@ def _conclusion(view: View, wrong: Disagreement) -> str:
 
 
 MEMBERS_AGREE: Final = Property(
-    "members-agree",
-    _examine,
-    _exercise,
-    needs=frozenset({Need.COPIES}),
-    of_the_service=True,
-    final=True,
+    "members-agree", _examine, _exercise, needs=frozenset({Need.COPIES}), of_the_service=True, final=True
 )

@@ -104,11 +104,8 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
 
 def stalls_by_worker(view: View) -> dict[int, list[Span]]:
     """Worker → when the machine did not run it. A stall that a kill cut off is left out."""
-    spans: dict[int, list[Span]] = {}
-    for row in view.rows(F.STALL):
-        if view.stopped[row]:
-            spans.setdefault(view.worker(row), []).append((view.inv[row], view.stopped[row]))
-    return spans
+    by_worker = grouped((row for row in view.rows(F.STALL) if view.stopped[row]), view.worker)
+    return {worker: [(view.inv[row], view.stopped[row]) for row in rows] for worker, rows in by_worker.items()}
 
 
 def unserved(view: View) -> list[Span]:
@@ -117,19 +114,16 @@ def unserved(view: View) -> list[Span]:
 
 
 def idle(view: View) -> list[Span]:
-    """When the machine stalled a worker of the lane, or the service, starved of CPU perhaps, may have served nobody."""
-    return united([*view.once(unserved), *_unanswered_renewals(view)])
-
-
-def _unanswered_renewals(view: View) -> list[Span]:
-    """When a renewal or a keep-alive had no answer.
+    """When the machine stalled a worker of the lane, or the service, starved of CPU perhaps, may have served nobody: it
+    did not answer the trial, a renewal or a keep-alive.
 
     Without a lease only a lost answer counts. Others may be late because another thread uses the client's one
     connection. In such lanes the trial itself asks the service as well.
     """
     ended, leased = view.ended.tolist(), view.facts.lease != "none"
     renewals = (row for row in view.rows(F.RENEW, F.KEEP_ALIVE) if leased or view.outcome[row] == Outcome.INFO)
-    return [*((view.inv[row], ended[row]) for row in renewals), *view.once(unanswered)]
+    waited = ((view.inv[row], ended[row]) for row in renewals)
+    return united([*view.once(unserved), *waited, *view.once(unanswered)])
 
 
 def unanswered(view: View) -> list[Span]:

@@ -82,10 +82,8 @@ def _final_reads(view: View) -> dict[int, int]:
 
 def _writes(view: View) -> dict[int, dict[int, int]]:
     """Key → element → row of its write, refused ones included."""
-    result: dict[int, dict[int, int]] = {}
-    for row in view.rows(F.WRITE):
-        result.setdefault(view.key[row], {})[view.value[row]] = row
-    return result
+    by_key = grouped(view.rows(F.WRITE), view.key.__getitem__)
+    return {key: {view.value[row]: row for row in rows} for key, rows in by_key.items()}
 
 
 def _path(view: View, by_value: Mapping[int, int], final: int) -> tuple[list[int], Finding | None]:
