@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.formats.event_columns import ABSENT, FIELDS, NEEDED, NUMBERS, UNSAID, EventColumns, missing
-from checkers.formats.source import Numbers, SourceFile
+from checkers.formats.source import SourceFile
+from checkers.history.counting import Ints
 
 CHUNK: Final = 1 << 18  # lines that Arrow reads at once
 ATTEMPTS: Final = 8  # after so many shapes in a row that few lines have, the rest is left to the complete parser
@@ -115,7 +116,7 @@ def read(events: EventColumns, notation: Notation) -> None:
                 fruitless += 1
 
 
-def _learned(notation: Notation, source: SourceFile, rows: Numbers, shapes: Sequence[LineShape]) -> LineShape | None:
+def _learned(notation: Notation, source: SourceFile, rows: Ints, shapes: Sequence[LineShape]) -> LineShape | None:
     for row in rows[:: len(rows) // ATTEMPTS + 1]:
         shape = notation.learn(source.text(row, row + 1))
         if shape is not None and len(shape.pattern) <= LONGEST and shape not in shapes:
@@ -124,8 +125,8 @@ def _learned(notation: Notation, source: SourceFile, rows: Numbers, shapes: Sequ
 
 
 def _extract(
-    events: EventColumns, shape: LineShape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
-) -> Numbers:
+    events: EventColumns, shape: LineShape, lines: pa.Array, left: Ints, first: int, parsers: dict[str, _Parser]
+) -> Ints:
     """Read those lines among `left` that have the shape; return those that are still left."""
     import pyarrow.compute as pc
 
@@ -155,7 +156,7 @@ def _extract(
         if field not in events.columns:
             events.columns[field] = np.full(len(events.read), missing(field), np.int64)
         events.columns[field][rows] = column
-    rest: Numbers = left[~fits]
+    rest: Ints = left[~fits]
     return rest
 
 
@@ -170,14 +171,14 @@ class _Parser:
         self._lists = notation.lists()
         self._known: dict[bytes, int] = {}
 
-    def parse(self, texts: pa.Array) -> Numbers:
+    def parse(self, texts: pa.Array) -> Ints:
         """Indexes of the atoms; `UNSAID` for a text that is not exactly one value."""
         encoded = texts.dictionary_encode()
         known = self._known
         different = encoded.dictionary.to_pylist()
         self._learn_lists([text for text in different if text not in known])
         table = np.fromiter((known[text] if text in known else self._learn(text) for text in different), np.int64)
-        indices: Numbers = table[encoded.indices.to_numpy(zero_copy_only=False)]
+        indices: Ints = table[encoded.indices.to_numpy(zero_copy_only=False)]
         return indices
 
     def _learn_lists(self, texts: list[bytes]) -> None:

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from checkers import row_format
 from checkers.claims import Claim, Hazard, matches
+from checkers.history.counting import Array, Ints
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _OLD_KEYS: Final = (2, "<u2")  # files of this older format are read, too: only 
 _METADATA_KEY: Final = b"fencepost"
 _DIGEST_KEY: Final = b"fencepost-digest"
 
-Columns = Mapping[str, npt.NDArray[Any]]
+Columns = Mapping[str, Array]
 DTYPE: Final = np.dtype(list(row_format.FIELDS))
 
 
@@ -149,9 +149,9 @@ class History:
     # The values that the columns `value` and `base` of histories from elsewhere index; `NONE` stands for no value (a
     # nil is a value). If this is empty, the numbers in the columns are the values.
     values: tuple[Any, ...] = ()
-    lines: npt.NDArray[np.int64] | None = None  # from elsewhere, (rows, 2): of invocation and completion, 0 for none
+    lines: Ints | None = None  # from elsewhere, (rows, 2): of invocation and completion, 0 for none
     # If `inv` and `ret` are places in the order of events: the file's times, for display, shape (rows, 2), ns.
-    clock: npt.NDArray[np.int64] | None = None
+    clock: Ints | None = None
     _once: dict[Callable[["History"], object], object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -167,7 +167,7 @@ class History:
 
 
 def from_rows(
-    facts: Facts, rows: npt.NDArray[Any], faults: Iterable[FaultInterval] = (), errors: Sequence[str] = ("",)
+    facts: Facts, rows: Array, faults: Iterable[FaultInterval] = (), errors: Sequence[str] = ("",)
 ) -> History:
     """A history from unsorted rows of `DTYPE`. Pending operations become unknown ones."""
     rows = rows[np.argsort(rows["inv"], kind="stable")]
@@ -181,7 +181,7 @@ _MANY_ROWS: Final = 1000
 """Rows read at once. Rows are written one after another, so a recording is empty behind the last one."""
 
 
-def read_recording(path: Path) -> npt.NDArray[Any]:
+def read_recording(path: Path) -> Array:
     """The rows that a worker wrote, without a row that is torn because the worker was killed. Raises BadHistory."""
     with path.open("rb") as file:
         header = file.read(row_format.HEADER)
@@ -194,7 +194,7 @@ def read_recording(path: Path) -> npt.NDArray[Any]:
         while (part := file.read(_MANY_ROWS * size)).strip(b"\0"):
             data += part
     rows = np.frombuffer(data, DTYPE, len(data) // size)
-    used: npt.NDArray[Any] = rows[(rows["inv"] != 0) & (rows["f"] != 0)]
+    used: Array = rows[(rows["inv"] != 0) & (rows["f"] != 0)]
     return used
 
 
@@ -249,8 +249,8 @@ def load(path: Path) -> History:
     return history
 
 
-def _columns(path: Path, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
-    columns: dict[str, npt.NDArray[Any]] = {}
+def _columns(path: Path, table: pa.Table) -> dict[str, Array]:
+    columns: dict[str, Array] = {}
     for name, kind in row_format.FIELDS:
         if table.column_names.count(name) != 1:
             raise BadHistory(f"{path}: column {name} is missing")

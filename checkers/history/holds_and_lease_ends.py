@@ -9,12 +9,11 @@ the earliest moment at which the next grant is legal if this grant began at a.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.history.counting import any_of, grouped
+from checkers.history.counting import Array, any_of, grouped
 from checkers.history.history import Facts
 from checkers.history.rows import Rows
 from checkers.row_format import ACQUIRES, INFINITY, NONE, SHARED, F, Outcome
@@ -105,9 +104,9 @@ class HoldColumns:
     def __len__(self) -> int:
         return len(self._holds)
 
-    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+    def __getattr__(self, name: str) -> Array:
         kind: type = bool if name in ("shared", "open") else np.int64
-        column: npt.NDArray[Any] = np.array([getattr(hold, name) for hold in self._holds], kind)
+        column: Array = np.array([getattr(hold, name) for hold in self._holds], kind)
         setattr(self, name, column)  # the next access finds the attribute without this method
         return column
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.history.counting import Ints, any_of, grouped
+from checkers.history.counting import Array, Flags, Ints, any_of, grouped
 from checkers.history.history import History
 from checkers.row_format import FINAL, INFINITY, NESTED, NONE, SHARED, F, Outcome, Reason
 
@@ -81,11 +80,11 @@ _OUTCOME: Final = tuple(Outcome(n) if n in set(Outcome) else None for n in range
 _REASON: Final = tuple(Reason(n) if n in set(Reason) else Reason.NONE for n in range(256))
 
 
-def column(history: History, name: str, rows: Ints) -> npt.NDArray[Any]:
+def column(history: History, name: str, rows: Ints) -> Array:
     """A column of `row_format.FIELDS`, or ``row``, for these rows. ``ret`` is `INFINITY` if the outcome is unknown."""
     if name == "row":
         return rows
-    numbers: npt.NDArray[Any] = history.columns[name][rows]
+    numbers: Array = history.columns[name][rows]
     # NumPy takes seven times as long to compare with a member of an enumeration as with its number.
     return np.where(history.columns["outcome"][rows] == int(_INFO), INFINITY, numbers) if name == "ret" else numbers
 
@@ -119,7 +118,7 @@ class Operations:
         self.history = history
         self.rows = rows
         self._lookups = 0
-        self._sorted: dict[str, tuple[Ints, npt.NDArray[Any]]] = {}
+        self._sorted: dict[str, tuple[Ints, Array]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -131,7 +130,7 @@ class Operations:
         for begin in range(0, len(self.rows), _BLOCK):
             yield from self._made(self.rows[begin : begin + _BLOCK])
 
-    def array(self, name: str) -> npt.NDArray[Any]:
+    def array(self, name: str) -> Array:
         return column(self.history, name, self.rows)
 
     def only(self, rows: Iterable[int]) -> Operations:
@@ -223,7 +222,7 @@ class ByKey:
         return Operations(self._history, np.flatnonzero(self._mask & (self._history.columns["key"] == key)))
 
     @cached_property
-    def _mask(self) -> npt.NDArray[np.bool_]:
+    def _mask(self) -> Flags:
         return self._wanted[self._history.columns["f"]]
 
     @cached_property
