@@ -221,9 +221,7 @@ def belief_versus_truth(measured: MeasuredHistory) -> Reading:
     lasted = [span[0] for span in spans]
     probed = sum(
         measured.inv[row] > following[hold.row][0]
-        for row in measured.rows(F.BELIEF, outcomes=(Outcome.OK,))
-        for hold in [measured.hold_of(row)]
-        if hold is not None
+        for row, hold in measured.with_holds(measured.rows(F.BELIEF, outcomes=(Outcome.OK,)))
     )
     spans.sort(key=lambda span: (-span[0], span[1]))
     known = measured.in_ns

@@ -48,9 +48,8 @@ def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
     following = superseded(view)
     return [
         (row, hold, following[hold.row][1])
-        for row in view.whole(F.RELEASE)
-        for hold in [view.hold_of(row)]
-        if hold is not None and following[hold.row][0] < view.inv[row]
+        for row, hold in view.with_holds(view.whole(F.RELEASE))
+        if following[hold.row][0] < view.inv[row]
     ]
 
 
