@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers import row_format
-from checkers.claims import Claim, Hazard, matches
+from checkers.claims import NO_FAULT, Claim, Hazard, matches
 from checkers.history.counting import Array, Ints
 
 T = TypeVar("T")
@@ -127,6 +127,11 @@ class Facts:
     # ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were cut, or
     # they were stopped, all of them or, for ``quorum``, so many that no majority was left.
     unreached: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """The faults of the plan: `NO_FAULT` is none."""
+        return tuple(name for name in self.fault_names if name != NO_FAULT)
 
     @property
     def keeps_lists(self) -> bool:

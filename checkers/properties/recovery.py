@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from checkers.claims import ANY, NO_FAULT
+from checkers.claims import ANY
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.interval_sets import Span, clipped, length, moment, shared_by, united, without
@@ -54,8 +54,7 @@ def _examine(view: View) -> Examined:
 
 def _exercise(view: View) -> Exercise:
     judged = len(view.once(_cases))
-    faults = [name for name in view.facts.fault_names if name != NO_FAULT]
-    missing = unless(faults, "there was no fault to recover from") or fault_missed(view)
+    missing = unless(view.facts.planned, "there was no fault to recover from") or fault_missed(view)
     missing = missing or unless(_healed(view), "the fault was never healed")
     missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
     missing = missing or _part_not_seen(view)

@@ -8,7 +8,6 @@ from typing import Final, final
 
 import numpy as np
 
-from checkers.claims import NO_FAULT
 from checkers.history.counting import apart, grouped
 from checkers.history.history import FaultInterval
 from checkers.history.holds_and_lease_ends import Hold
@@ -155,9 +154,7 @@ def undisturbed(row: int, view: View) -> bool:
 def fault_missed(view: View) -> str | None:
     """Why the faults of the plan did not touch the lane, or None."""
     came = grouped(view.struck, lambda fault: fault.name)
-    for name in view.facts.fault_names:
-        if name == NO_FAULT:
-            continue
+    for name in view.facts.planned:
         if name not in came:
             return f"{name} never took effect"
         if not any(fault.kind not in ON_LEASES or _met_a_lease(fault, view) for fault in came[name]):
