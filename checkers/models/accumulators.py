@@ -6,7 +6,7 @@ from functools import reduce
 from heapq import heappop, heappush
 from itertools import accumulate, groupby, islice
 from operator import attrgetter, xor
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 from checkers.history.history import History, bad_row
 from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Settings, State
@@ -125,14 +125,9 @@ class Set(Accumulator):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         given = settings.initial
-        self._elements = tuple(given) if isinstance(given, (tuple, list, set, frozenset)) else ()
+        self.initial: State = Elements(given if isinstance(given, (tuple, list, set, frozenset)) else ())
 
-    @property
-    def initial(self) -> State:
-        return Elements(self._elements)
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Elements)
+    def step(self, state: Elements, operation: Operation) -> State | Illegal:
         if operation.f == F.ADD:
             return state.grown(operation.value)
         if self.says_nothing(operation):
@@ -166,7 +161,7 @@ class Set(Accumulator):
                 if shown is None:
                     return Deduction(False, (o.row,))
                 reads.append((len(shown), o))
-        since: dict[Hashable, int] = dict.fromkeys(self._elements, 0)
+        since: dict[Hashable, int] = dict.fromkeys(self.initial, 0)
         fewer: tuple[int, ...] = ()
         for size, read in sorted(reads):
             new = (collection(read.value) or frozenset()) - since.keys()
@@ -188,7 +183,7 @@ class Counter(Accumulator):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._initial: int | float = settings.initial if is_number(settings.initial) else 0
+        self.initial: State = settings.initial if is_number(settings.initial) else 0
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
@@ -200,14 +195,9 @@ class Counter(Accumulator):
                 raise bad_row(history, row, f"cannot add {history.values[value]!r} to a counter")
         return super().of(history, settings)
 
-    @property
-    def initial(self) -> State:
-        return self._initial
-
     def step(self, state: State, operation: Operation) -> State | Illegal:
         if operation.f == F.ADD:
-            total: Any = state
-            return cast(State, total + amount(self.value(operation)))
+            return state + amount(self.value(operation))
         if self.says_nothing(operation) or (is_number(operation.value) and operation.value == state):
             return state
         return ILLEGAL
@@ -236,9 +226,9 @@ class Counter(Accumulator):
             elif o.ok:
                 return Deduction(False, (o.row,))
         amounts = {amount(self.value(o)) for o in waiting}
-        if len(amounts) > 1 or not all(isinstance(n, int) for n in (*amounts, self._initial, *(n for n, _ in reads))):
+        if len(amounts) > 1 or not all(isinstance(n, int) for n in (*amounts, self.initial, *(n for n, _ in reads))):
             return None
-        counts = sorted((*divmod(value - self._initial, next(iter(amounts), 1)), o) for value, o in reads)
+        counts = sorted((*divmod(value - self.initial, next(iter(amounts), 1)), o) for value, o in reads)
         soonest = reversed(list(accumulate((o.ret for _, _, o in reversed(counts)), min)))
         waiting.reverse()
         ready: list[tuple[int, Operation]] = []
@@ -270,13 +260,12 @@ def is_number(value: Any) -> bool:
 class UniqueIds(Accumulator):
     """A generator of identities. None may be handed out twice. State: those that were handed out, as `Elements`."""
 
-    @property
-    def initial(self) -> State:
-        return Elements()
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.initial: State = Elements()
 
-    def step(self, state: State, operation: Operation) -> State | Illegal:
+    def step(self, state: Elements, operation: Operation) -> State | Illegal:
         """An operation without an answer handed out no identity."""
-        assert isinstance(state, Elements)
         if not self.changes(operation):
             return state
         return ILLEGAL if operation.value in state else state.grown(operation.value)

@@ -27,7 +27,7 @@ class Kv(Register):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._initial = bare(self._initial)
+        self.initial = bare(self.initial)
         self._lists = False
 
     @classmethod
@@ -99,7 +99,7 @@ class Kv(Register):
                 if o.f == F.WRITE or o.value in appends:
                     return None
                 appends[o.value] = o
-        initial: Any = whole if self._initial is None else self._initial
+        initial: Any = whole if self.initial is None else self.initial
         if type(initial) is not type(whole) or not (self._lists or _apart(appends)):
             return None
         for value, o in reads:

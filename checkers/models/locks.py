@@ -87,12 +87,10 @@ class ReentrantMutex(_Lock):
 
     initial = ReentrantState(FREE, 0)
 
-    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, ReentrantState)
+    def _acquired(self, state: ReentrantState, operation: Operation) -> State | Illegal:
         return ReentrantState(operation.owner, state.depth + 1) if state.owner in (FREE, operation.owner) else ILLEGAL
 
-    def _released(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, ReentrantState)
+    def _released(self, state: ReentrantState, operation: Operation) -> State | Illegal:
         if state.owner != operation.owner:
             return ILLEGAL
         return ReentrantState(state.owner, state.depth - 1) if state.depth > 1 else self.initial
@@ -110,16 +108,14 @@ class RWLock(_Lock):
 
     initial = Inside(FREE, frozenset())
 
-    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Inside)
+    def _acquired(self, state: Inside, operation: Operation) -> State | Illegal:
         if state.writer != FREE or operation.owner in state.readers:
             return ILLEGAL
         if operation.shared:
             return Inside(FREE, state.readers | {operation.owner})
         return ILLEGAL if state.readers else Inside(operation.owner, state.readers)
 
-    def _released(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Inside)
+    def _released(self, state: Inside, operation: Operation) -> State | Illegal:
         if state.writer == operation.owner:
             return self.initial
         if operation.owner in state.readers:
@@ -132,12 +128,10 @@ class Semaphore(_Lock):
 
     initial = ()
 
-    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, tuple)
+    def _acquired(self, state: tuple[int, ...], operation: Operation) -> State | Illegal:
         return tuple(sorted((*state, operation.owner))) if len(state) < self._permits else ILLEGAL
 
-    def _released(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, tuple)
+    def _released(self, state: tuple[int, ...], operation: Operation) -> State | Illegal:
         if operation.owner not in state:
             return ILLEGAL
         place = state.index(operation.owner)
@@ -162,8 +156,7 @@ class FencingTokens(Model):
     sees = ("f", "outcome", "token", "flags")
     initial = Newest(LOWEST, shared=False)
 
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Newest)
+    def step(self, state: Newest, operation: Operation) -> State | Illegal:
         if not self.changes(operation):
             return state
         again = operation.token == state.token and operation.shared and state.shared

@@ -6,7 +6,7 @@ unanswered ones. The specification is the only thing that engines, general searc
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -25,7 +25,7 @@ class Illegal:
 
 ILLEGAL: Final = Illegal()
 
-State = Hashable
+State = Any  # hashable, and compared by value
 
 
 class Deduction(NamedTuple):
@@ -49,10 +49,7 @@ class Model(Protocol):
 
     sees: Sequence[str] = tuple(name for name in Operation._fields if name not in ("row", "inv", "ret"))
 
-    @property
-    @abstractmethod
-    def initial(self) -> State:
-        """The state before everything. Hashable, and compared by value."""
+    initial: State  # the state before everything
 
     @abstractmethod
     def step(self, state: State, operation: Operation) -> State | Illegal:

@@ -25,24 +25,19 @@ class Register(Model):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._initial: Hashable = None if settings.initial is UNSET else settings.initial
+        self.initial: State = None if settings.initial is UNSET else settings.initial
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
         """Histories without a table of values write `row_format.NONE` for the initial value."""
         made = cls(settings)
         if not history.values:
-            made._initial = NONE
+            made.initial = NONE
         return made
-
-    @property
-    def initial(self) -> State:
-        return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         if operation.f == _WRITE:
-            written: State = operation.value
-            return written
+            return operation.value
         return state if says_nothing(operation, self._settings) or operation.value == state else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
@@ -123,7 +118,7 @@ class MultiRegister(Model):
         self._any: tuple[Any, ...] = (UNSET, None) if settings.nil_read == "unknown" else (UNSET,)
         given = settings.initial
         by_key = isinstance(given, (Mapping, FrozenMap))
-        self._initial: dict[Hashable, Any] = dict(given) if by_key else {}
+        self.initial: State = frozenset(dict(given).items() if by_key else ())
         self._otherwise = None if given is UNSET or by_key else given
 
     @classmethod
@@ -140,13 +135,8 @@ class MultiRegister(Model):
                 raise bad_row(history, row, str(error)) from error
         return cls(settings)
 
-    @property
-    def initial(self) -> State:
-        return frozenset(self._initial.items())
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
+    def step(self, state: frozenset[tuple[Hashable, Any]], operation: Operation) -> State | Illegal:
         """A transaction reads its own writes; what an unanswered one would have read is not known."""
-        assert isinstance(state, frozenset)
         values = dict(state)
         written = False
         for write, key, value in micro_operations(operation):

@@ -56,7 +56,7 @@ class FencedStore(Model):
     def __init__(self, rule: Rule, initial: Hashable = NONE, *, silent_nil: bool = False) -> None:
         """silent_nil: a nil that was read says nothing (`Settings.nil_read`)."""
         self._reads, self._strict = rule
-        self._initial = initial
+        self.initial: State = Fence(LOWEST, initial)
         self._silent_nil = silent_nil
 
     @classmethod
@@ -67,12 +67,7 @@ class FencedStore(Model):
             initial = None if history.values else NONE
         return cls(rule_of(history, settings), initial, silent_nil=settings.nil_read == "unknown")
 
-    @property
-    def initial(self) -> State:
-        return Fence(LOWEST, self._initial)
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Fence)
+    def step(self, state: Fence, operation: Operation) -> State | Illegal:
         highest, value = state
         if operation.f == F.WRITE:
             value = operation.value
@@ -124,6 +119,7 @@ class CompareOwner(Model):
     """
 
     sees = ("row", "f", "outcome", "owner", "value", "flags", "reason")
+    initial = Owned(0, NONE, frozenset())
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         """operations: all of the key, without those that never reached the store."""
@@ -139,12 +135,7 @@ class CompareOwner(Model):
                 self._searched.add(operation.owner)
             last[operation.owner] = max(last.get(operation.owner, 0), operation.ret)
 
-    @property
-    def initial(self) -> State:
-        return Owned(0, NONE, frozenset())
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Owned)
+    def step(self, state: Owned, operation: Operation) -> State | Illegal:
         owner, value, seen = state
         searched = operation.owner in self._searched
         if not operation.final and (operation.owner not in seen if searched else operation.row in self._first):

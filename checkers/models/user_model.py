@@ -63,7 +63,7 @@ class Own(Model):
             if not hasattr(model, needed):
                 raise ModelError(f"model {shown(name)} has no {needed}")
         self._step: Callable[[State, Operation], State | Illegal] = model.step
-        self._initial: State = self._ask("initial", lambda: _hashable(model.initial))
+        self.initial: State = self._ask("initial", lambda: _hashable(model.initial))
         self._changes: Any = getattr(model, "changes", super().changes)
         self._evidence: Any = getattr(model, "evidence", super().evidence)
         self._needs: Any = getattr(model, "needs", super().needs)
@@ -71,10 +71,6 @@ class Own(Model):
         if isinstance(sees, str) or not set(sees) <= set(Operation._fields):
             raise ModelError(f"model {shown(name)}: sees are not fields of an operation: {shown(str(sees))}")
         self.sees: Sequence[str] = tuple(sees)
-
-    @property
-    def initial(self) -> State:
-        return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         try:
