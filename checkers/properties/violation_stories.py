@@ -21,8 +21,6 @@ from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, S
 FULL_STORIES: Final = 50
 """How many violations of one result get a whole story. The others get only its last sentence."""
 HERD: Final = "herd"  # the kind of findings whose story says how often each client was woken
-OVERTAKEN: Final = "overtaken"  # the kind of findings whose story says since when each client waited
-LOST_UPDATE: Final = "lost-update"  # the kind of findings whose conclusion says what the reads show
 NOT_RECOVERED: Final = "not-recovered"  # the kind of findings whose conclusion says who asked for the lock
 WITHOUT_FAULTS: Final = frozenset({HERD, "deadlock", "kept-by-another-name"})
 """Kinds of findings that no fault causes: they follow from how clients ask, or from what the service wakes."""
@@ -103,7 +101,9 @@ class Narrator:
         holds = [view.holds.by_row[row] for row in holders]
         rows = tuple(dict.fromkeys(broken.rows))
         locks = self._locks((*holders, *rows))
-        told = [row for row in rows if row not in holders and not (kind == LOST_UPDATE and view.f[row] == F.READ)]
+        told = [row for row in rows if row not in holders]
+        if kind == "lost-update":  # its conclusion says what the reads show
+            told = [row for row in told if view.f[row] != F.READ]
         if kind == NOT_RECOVERED:  # its conclusion speaks of the requests, and of who was granted the lock too late
             holds, told = [hold for hold in holds if hold.ret <= broken.at], []
         told += self._released_meanwhile(holds, kind)
@@ -111,7 +111,7 @@ class Narrator:
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         for hold in holds:
             sentences += self._held(hold, broken, locks, last=hold is last, alone=not told and kind != NOT_RECOVERED)
-        if kind == OVERTAKEN:
+        if kind == "overtaken":
             sentences += map(self._waited, rows)
         if kind == HERD:
             sentences = [replace(each, more=(*each.more, *self._woken(each.rows))) for each in sentences]
