@@ -86,8 +86,13 @@ class Loaded(NamedTuple):
     settings: Settings
 
 
-def load_with_defaults(path: Path) -> Loaded:
+def load_any(path: Path) -> History:
     """Raises BadHistory with one line that names file and line; OSError where the file cannot be read."""
+    return load_with_defaults(path).history
+
+
+def load_with_defaults(path: Path) -> Loaded:
+    """As `load_any`."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if _recognised(path, head) == Family.RECORDED:
