@@ -22,16 +22,12 @@ from checkers.command.file_result import FileResult
 from checkers.engines.kernel import slowed
 from checkers.history.history import BadHistory
 from checkers.models.all_models import MODELS
+from checkers.models.stores import RULES
 
-VALID: Final = 0
-INVALID: Final = 1
-BAD_INPUT: Final = BAD
-UNKNOWN: Final = 3
-_WEIGHTS: Final = (INVALID, BAD_INPUT, UNKNOWN, VALID)
-_STATUSES: Final[Mapping[bool | None, int]] = {True: VALID, False: INVALID, None: UNKNOWN}
+_STATUSES: Final[Mapping[bool | None, int]] = {True: 0, False: 1, None: 3}
+_WEIGHTS: Final = (1, BAD, 3, 0)  # statuses, the one that counts most first
 
 RECORDINGS: Final = ".arrow"
-STORES: Final = tuple(f"fence-{what}{strict}" for what in ("writes", "reads-and-writes") for strict in ("", "-strict"))
 SUFFIXES: Final = (RECORDINGS, ".jsonl", ".edn", ".txt", ".log")
 """The files of a folder that are judged; without ``--model`` only recordings."""
 
@@ -64,7 +60,7 @@ _SECONDS: Final = _Finite(min=0, min_open=True)
 @option("--drift", type=_Finite(0, 1, max_open=True), help="how much too fast the server's clock may run: 0.01")
 @option("--failed-cas", type=click.Choice(["observes", "ignored"]), help="did a failed compare-and-set see a value?")
 @option("--nil-read", type=click.Choice(["value", "unknown"]), help="did a read of nil see nil, or nobody knows what?")
-@option("--store", type=click.Choice(STORES), help="the rule of a fenced store (default: the first)")
+@option("--store", type=click.Choice([*RULES]), help="the rule of a fenced store (default: the first)")
 @option("--strict-try", flag_value=True, default=None, help="a failed try-acquire proves that somebody held")
 @option("--explain", is_flag=True, help="every violation, the operations of a witness, and what else there is")
 @option("--property", "properties", multiple=True, metavar="NAME", help="of a recording; repeatable")
@@ -148,7 +144,7 @@ def _complain(file: Path, options: Mapping[str, Any], line: str) -> int:
     print(line, file=sys.stderr)
     if options["json"]:
         _print_json(file, FileResult(None, options["model"] or "", -1, (), reason=line), None)
-    return BAD_INPUT
+    return BAD
 
 
 def _print_json(file: Path, result: FileResult, seconds: float | None) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from checkers.claims import NO_FAULT, Verdict
+from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.history.view import View
 from checkers.judging.excuses_by_fault import BY_STRIKE
@@ -26,14 +26,10 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ch
 
 
 class Lack(NamedTuple):
-    """What a trial lacks.
+    """What a trial lacks."""
 
-    reason     why a pass would mean nothing yet, or which hazard has not shown yet.
-    by_strike  whether only another strike of the fault can change that.
-    """
-
-    reason: str
-    by_strike: bool
+    reason: str  # why a pass would mean nothing yet, or which hazard has not shown yet
+    by_strike: bool  # whether only another strike of the fault can change that
 
 
 def missing(history: History, properties: Iterable[str] | None = None, wanted: Collection[str] = ()) -> dict[str, Lack]:
@@ -80,6 +76,6 @@ def applicable(view: View) -> tuple[str, ...]:
         properties.append(NO_LOST_UPDATE)
     elif view.rows(F.READ, F.WRITE):
         properties.append(FENCED_STORE)
-    if RECOVERY.id in view.facts.bounds and any(name != NO_FAULT for name in view.facts.fault_names):
+    if RECOVERY.id in view.facts.bounds and view.facts.planned:
         properties.append(RECOVERY)
     return tuple(each.id for each in properties)

@@ -11,8 +11,7 @@ from typing import Final, NoReturn
 
 import click
 
-BAD: Final = 2
-"""The exit status of bad usage and bad input, and of a command that was cut short."""
+BAD: Final = 2  # the exit status of bad usage and bad input, and of a command that was cut short
 
 
 def status_of(command: click.Command, name: str, arguments: Sequence[str] | None = None) -> int:

@@ -89,14 +89,15 @@ class Reader:
             return self._tagged(text, self.form(self._nested(depth, start)), start)
         if kind == "close":
             raise Malformed(self.line(start), f"{text} closes nothing that was opened")
+        items = []
         if kind == "open":
-            items = []
             while self.peek(inner := self._nested(depth, start)) != _CLOSING[text]:
                 items.append(self.form(inner))
             self.at += 1
-            value = self._collection(text, start, items)
-        else:
-            value = self._scalar(str(kind), text, start)
+        try:
+            value = _collection(text, items) if kind == "open" else _scalar(str(kind), text)
+        except ValueError as error:
+            raise Malformed(self.line(start), str(error)) from error
         self.begun = start
         return value
 
@@ -127,33 +128,6 @@ class Reader:
             return Unfinished(self.line(start), "the file ends in the middle of a form")
         return Malformed(self.line(start), f"not EDN: {shown(rest)}")
 
-    def _scalar(self, kind: str, text: str, start: int) -> Any:
-        try:
-            if kind == "atom":
-                return atom(text)
-            if kind == "string":
-                return string(text)
-            if kind == "character":
-                return text
-            raise ValueError(f"{text} is no value that could be compared")
-        except ValueError as error:
-            raise Malformed(self.line(start), str(error)) from error
-
-    def _collection(self, opened: str, begun: int, items: list[Any]) -> Any:
-        if opened in "[(":
-            return tuple(items)
-        try:
-            if opened == "#{":
-                elements = frozenset(items)
-                if len(elements) != len(items):
-                    raise ValueError("a set holds something twice")
-                return elements
-            if len(items) % 2:
-                raise ValueError("a map with a key and no value")
-            return frozen_map(zip(items[::2], items[1::2], strict=True))
-        except ValueError as error:
-            raise Malformed(self.line(begun), str(error)) from error
-
     def _tagged(self, tag: str, value: Any, begun: int) -> Any:
         if isinstance(value, FrozenMap):
             if tag.startswith("#:"):  # a map whose keys share a namespace
@@ -164,6 +138,29 @@ class Reader:
         elif tag.startswith("#:"):
             raise Malformed(self.line(begun), f"{shown(tag)} stands before something that is no map")
         return (tag, value)
+
+
+def _scalar(kind: str, text: str) -> Any:
+    if kind == "atom":
+        return atom(text)
+    if kind == "string":
+        return string(text)
+    if kind == "character":
+        return text
+    raise ValueError(f"{text} is no value that could be compared")
+
+
+def _collection(opened: str, items: list[Any]) -> Any:
+    if opened in "[(":
+        return tuple(items)
+    if opened == "#{":
+        elements = frozenset(items)
+        if len(elements) != len(items):
+            raise ValueError("a set holds something twice")
+        return elements
+    if len(items) % 2:
+        raise ValueError("a map with a key and no value")
+    return frozen_map(zip(items[::2], items[1::2], strict=True))
 
 
 def _qualified(space: str, key: Any) -> Any:

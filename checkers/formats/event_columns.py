@@ -6,7 +6,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from checkers.formats.source import Numbers, SourceFile
+from checkers.formats.source import SourceFile
+from checkers.history.counting import Ints
 from checkers.history.foreign_values import Atoms, shown, spelled
 
 ABSENT: Final = -1  # in a column of atoms: the event does not say
@@ -34,15 +35,15 @@ class EventColumns:
         self.source = source
         self.atoms: dict[str, Atoms] = {field: Atoms() for field in ATOMS}
         self.read = np.zeros(len(source), bool)
-        self.line: Numbers = np.empty(0, np.int64)
-        self.columns: dict[str, Numbers] = {}
+        self.line: Ints = np.empty(0, np.int64)
+        self.columns: dict[str, Ints] = {}
         self._lines: list[int] = []
         self._slow: dict[str, list[int]] = {field: [] for field in FIELDS}
 
     def __len__(self) -> int:
         return len(self.line)
 
-    def column(self, field: str) -> Numbers:
+    def column(self, field: str) -> Ints:
         """One column, even of a field that no event has."""
         column = self.columns.get(field)
         return np.full(len(self), missing(field), np.int64) if column is None else column
@@ -96,7 +97,7 @@ class EventColumns:
         return value
 
 
-def different(atoms: Numbers) -> list[int]:
+def different(atoms: Ints) -> list[int]:
     """The atoms that occur in a column; `ABSENT` is not one."""
     seen = np.zeros(int(atoms.max(initial=ABSENT)) + 2, bool)
     seen[atoms] = True

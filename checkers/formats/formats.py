@@ -1,15 +1,12 @@
 r"""Loads histories from elsewhere, and our own: each of them becomes a `History`.
 
-    history = load_any(Path("history.edn"))
     history, family, settings = load_with_defaults(Path("etcd_004.log"))
 
 Formats, recognised by what is in the file and never by its name:
 
 recorded  our own columnar file (Arrow), see `checkers.history.history`.
-jsonl     one JSON object a line, with Jepsen's keys: ``time`` (ns), ``process``, ``type`` (invoke, ok, fail, info),
-          ``f``, ``value`` and, if any, ``key``, ``owner``, ``token``, ``error``, ``reason`` (see `vocabulary`),
-          ``ttl`` (ns), ``session``, ``shared`` (true for a reader). Other keys are passed over. If every line has a
-          ``time``, the times are the order of events: lines may stand in any order, and ties are concurrent.
+jsonl     one JSON object a line; checkers/README.md says what its keys mean, and all others are passed over. If every
+          line has a ``time``, the times are the order of events: lines may stand in any order, and ties are concurrent.
           Otherwise the lines are the order of events.
 edn       Jepsen's ``history.edn`` and Knossos' files: one map a line, or one vector or list of them, in any layout.
 text      Jepsen's ``history.txt``: process, type, f, value and maybe an error between tabs.
@@ -44,8 +41,7 @@ from checkers.formats.source import opened
 from checkers.history.history import BadHistory, History, load
 from checkers.models.model import Settings
 
-_HEAD: Final = 1 << 16
-"""How many bytes from the beginning of a file are enough to recognise its format."""
+_HEAD: Final = 1 << 16  # how many bytes from the beginning of a file are enough to recognise its format
 _BLANK: Final = re.compile(rb"(?:[\s,\xef\xbb\xbf]|;[^\n]*+)*+")
 _BINARIES: Final = (
     (b"JEPSEN", "Jepsen's binary test file: read its history.edn"),

@@ -1,17 +1,16 @@
 """Makes the columns of a history from operations: keys, values, owners, tokens, and why something failed."""
 
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from checkers import row_format
 from checkers.formats.event_columns import UNSAID, different, named
 from checkers.formats.keys_and_values import KeysAndValues
 from checkers.formats.pairing import PairedOperations, meanings, refuse
-from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import REASONS, SHARED_WORDS, reason_of, word
+from checkers.history.counting import Array, Ints
 from checkers.history.foreign_values import plain, shown
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.row_format import ACQUIRES, NONE, SHARED, F, Outcome, Reason
@@ -24,7 +23,7 @@ def history(
 ) -> History:
     """errors_as_values: the format writes an error in the place of a value. Raises BadHistory."""
     contents = KeysAndValues(ops)
-    columns: dict[str, npt.NDArray[Any]] = {field: np.zeros(len(ops), kind) for field, kind in row_format.FIELDS}
+    columns: dict[str, Array] = {field: np.zeros(len(ops), kind) for field, kind in row_format.FIELDS}
     for field in ("inv", "ret", "f", "outcome", "process"):
         columns[field][:] = getattr(ops, field)
     columns["key"][:], keys = contents.keys()
@@ -47,7 +46,7 @@ def history(
     return History(facts, columns, faults, texts, tuple(contents.atoms.values), line, clock)
 
 
-def _owners(ops: PairedOperations) -> Numbers:
+def _owners(ops: PairedOperations) -> Ints:
     """The holder: the owner that the file names, else the process. Raises BadHistory if a file mixes the two.
 
     A grant that is known by its process and a release that is known by its owner, or the reverse, could not be matched.
@@ -66,7 +65,7 @@ def _owners(ops: PairedOperations) -> Numbers:
     return np.where(owner >= 0, owner + 1, by_process)
 
 
-def _errors(ops: PairedOperations, *, errors_as_values: bool) -> tuple[Numbers, tuple[str, ...]]:
+def _errors(ops: PairedOperations, *, errors_as_values: bool) -> tuple[Ints, tuple[str, ...]]:
     """Index of each operation's error text, and the texts."""
     texts = ["", *(plain(value) for value in ops.events.atoms["error"].values)]
     error = ops.either("error") + 1
@@ -81,7 +80,7 @@ def _errors(ops: PairedOperations, *, errors_as_values: bool) -> tuple[Numbers, 
     return error, tuple(texts)
 
 
-def _reasons(ops: PairedOperations, error: Numbers, texts: tuple[str, ...], token: Numbers) -> Numbers:
+def _reasons(ops: PairedOperations, error: Ints, texts: tuple[str, ...], token: Ints) -> Ints:
     """`row_format.Reason` of each failed operation."""
     known, column = meanings(ops.events, "reason", REASONS), ops.events.column("reason")
     refuse(ops.events, (column >= 0) & (known[column] < 0), "reason", "a reason; known are " + ", ".join(REASONS))
@@ -98,15 +97,13 @@ def _reasons(ops: PairedOperations, error: Numbers, texts: tuple[str, ...], toke
     return result
 
 
-def _flags(ops: PairedOperations, contents: KeysAndValues) -> Numbers:
+def _flags(ops: PairedOperations, contents: KeysAndValues) -> Ints:
     """SHARED if the verb, the value or the event says so."""
-    flags = ops.flags.copy()
+    flags, given = ops.flags.copy(), ops.either("shared")
     for place, value in enumerate(ops.events.atoms["shared"].values):
         if not isinstance(value, bool):
             line = ops.events.first("shared", place)
             raise ops.events.source.bad(line, f"shared is {shown(plain(value))}, not true or false")
-    given = ops.either("shared")
-    for place, value in enumerate(ops.events.atoms["shared"].values):
         if value:
             flags[given == place] |= SHARED
     locks = np.isin(ops.f, ACQUIRES)

@@ -1,9 +1,4 @@
-r"""Jepsen's and Knossos' histories.
-
-In EDN: one map a line, or one vector or list of them, in any layout. As text (``history.txt``) an event is a line of
-words with tabs or blanks between: process, type, f, value and maybe an error. In log lines, as Porcupine keeps them,
-a prefix stands before it (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), and other lines stand between events.
-"""
+"""Jepsen's and Knossos' histories in EDN, as text, and behind a logger's words: see `checkers.formats.formats`."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,18 +8,18 @@ from typing import Any, Final
 import numpy as np
 
 from checkers.formats import edn, lines
-from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
+from checkers.formats.event_columns import FIELDS, EventColumns
 from checkers.formats.lines import LineShape
 from checkers.formats.source import SourceFile
 from checkers.history.foreign_values import FrozenMap, shown, spelled
 
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
 _ATOM: Final = r"""[^\s,\[\](){}";#\\^@`~]+"""
 _OTHER: Final = rf'(?:{_ATOM}|"[^"\\]*")'
 _KEYWORD: Final = r":[A-Za-z][A-Za-z0-9_-]*"
 _KEYWORDS: Final = re.compile(_KEYWORD.encode())
 _NIL: Final = re.compile(rb"nil(?<=[\[,]nil)(?=[\],])")
 _KEYS: Final = {f":{field}": field for field in FIELDS}
+_NESTED: Final = ("value", "error")
 _AFTER: Final = "something stands after the end of the history"
 _EVENT: Final = re.compile(
     r"(?P<process>-?[0-9]+|:?[A-Za-z][\w.-]*)[ \t]+(?P<type>:[a-z]+)[ \t]+(?P<f>:[\w.*+!?<>=/-]+)[ \t]+(?P<rest>[^\n]*)"
@@ -39,7 +34,7 @@ _TYPED: Final = re.compile(r"\t:(?:invoke|ok|fail|info)\b")
 
 def _notation(learn: Callable[[str], LineShape | None]) -> lines.Notation:
     """The notation of EDN, for files whose line shapes are learned by `learn`."""
-    return lines.Notation(learn, edn.value_of, rf"(?:{_NUMBER}|nil|{_KEYWORD})", " ", _as_json)
+    return lines.Notation(learn, edn.value_of, rf"(?:{lines.NUMBER}|nil|{_KEYWORD})", " ", _as_json)
 
 
 def _as_json(text: bytes) -> bytes:
@@ -50,7 +45,9 @@ def _as_json(text: bytes) -> bytes:
 def parse(source: SourceFile) -> EventColumns:
     """Raises BadHistory."""
     events = EventColumns(source)
-    lines.read(events, _notation(partial(lines.shape_of_map, spans=_spans, group=_group, blank=" \t\r\n,")))
+    words = (_KEYWORD, _OTHER)
+    shape = partial(lines.shape_of_map, spans=_spans, nested=_NESTED, words=words, other=_OTHER, blank=" \t\r\n,")
+    lines.read(events, _notation(shape))
     _Rest(events).read()
     return events.close()
 
@@ -144,15 +141,6 @@ def _spans(line: str) -> Iterator[tuple[str, int, int]]:
         yield _KEYS.get(key, key), begin, end
     if ";" in line or reader.peek():
         raise ValueError("more than a map")
-
-
-def _group(key: str, text: str) -> str | None:
-    """A pattern of what may stand in the place of a value; None if the complete parser should read the line."""
-    if key in ("value", "error"):
-        return f"(?P<{key}>.*)"
-    kinds = (_NUMBER,) if key in NUMBERS else (_NUMBER, _KEYWORD, _OTHER) if key in FIELDS else (_OTHER,)
-    kind = next((kind for kind in kinds if re.fullmatch(kind, text)), None)
-    return kind and (f"(?P<{key}>{kind})" if key in FIELDS else kind)
 
 
 def recognised(head: str) -> bool | None:

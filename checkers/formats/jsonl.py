@@ -1,7 +1,6 @@
 """JSON, one event a line."""
 
 import json
-import re
 from collections.abc import Iterator
 from functools import partial
 from math import isfinite
@@ -10,14 +9,13 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from checkers.formats import lines
-from checkers.formats.event_columns import FIELDS, NUMBERS, EventColumns
+from checkers.formats.event_columns import FIELDS, EventColumns
 from checkers.formats.source import SourceFile
 from checkers.history.foreign_values import DEEPEST, frozen_map, shown
 
 _BLANK: Final = " \t\r\n"
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"
 _STRING: Final = r'"[^"\\\x00-\x1f]*"'
-_OTHER: Final = rf"(?:{_NUMBER}(?:\.[0-9]{{1,18}})?|{_STRING}|true|false|null)"
+_OTHER: Final = rf"(?:{lines.NUMBER}(?:\.[0-9]{{1,18}})?|{_STRING}|true|false|null)"
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -118,19 +116,10 @@ def _behind(line: str, at: int, marks: str) -> int:
     return len(line) - len(line[at:].lstrip(marks + _BLANK))
 
 
-def _group(key: str, text: str) -> str | None:
-    """A pattern of what may stand in the place of a value; None if the complete parser should read the line."""
-    if key == "value":
-        return "(?P<value>.*)"
-    kinds = (_NUMBER,) if key in NUMBERS else (_NUMBER, _STRING) if key in FIELDS else (_OTHER,)
-    kind = next((kind for kind in kinds if re.fullmatch(kind, text)), None)
-    return kind and (f"(?P<{key}>{kind})" if key in FIELDS else kind)
-
-
 _NOTATION: Final = lines.Notation(
-    partial(lines.shape_of_map, spans=_spans, group=_group, blank=_BLANK),
+    partial(lines.shape_of_map, spans=_spans, nested=("value",), words=(_STRING,), other=_OTHER, blank=_BLANK),
     value_of,
-    f"(?:{_NUMBER}|null|{_STRING})",
+    f"(?:{lines.NUMBER}|null|{_STRING})",
     ", ?",
     bytes,
 )

@@ -6,16 +6,14 @@ import numpy as np
 
 from checkers.formats.event_columns import ABSENT, different
 from checkers.formats.pairing import PairedOperations
-from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import MICRO, word
-from checkers.history.counting import Flags
+from checkers.history.counting import Flags, Ints
 from checkers.history.foreign_values import Atoms, FrozenMap, plain, shown, spelled
 from checkers.row_format import ACQUIRES, NONE, F, Outcome
 
 _CARRYING: Final = (F.WRITE, F.APPEND, F.ADD, F.CAS, F.TRANSACT, F.EFFECT)
 """Verbs whose value is given when they are invoked."""
-_RETURNING: Final = (F.READ, F.GENERATE)
-"""Verbs whose value is their answer."""
+_RETURNING: Final = (F.READ, F.GENERATE)  # verbs whose value is their answer
 _ASKING: Final = (*ACQUIRES, F.READ, F.GENERATE, F.RELEASE, F.RENEW)
 """Verbs that are invoked without a value of their own, so that a pair can only be an independent key."""
 _NOT_PAIRED: Final = (F.SESSION_OPEN, F.SESSION_CLOSE, F.KEEP_ALIVE, F.BELIEF, F.LOST, F.STALL)
@@ -36,7 +34,7 @@ class KeysAndValues:
         self.begun, self.ended = ops.at_invocation("value"), ops.at_end("value")
         self._part(self._pairs())
 
-    def keys(self) -> tuple[Numbers, list[Any]]:
+    def keys(self) -> tuple[Ints, list[Any]]:
         """Index of each operation's key, and the keys in order of their first operation; "" where none is named."""
         if not len(self._key):
             return self._key, [""]
@@ -48,7 +46,7 @@ class KeysAndValues:
         place[order] = np.arange(len(order))
         return place[self._key], [values[atom] for atom in order.tolist()]
 
-    def values(self) -> tuple[Numbers, Numbers]:
+    def values(self) -> tuple[Ints, Ints]:
         """Columns `value` and `base`, indexes into `atoms`. Raises BadHistory."""
         ops = self._ops
         value = np.full(len(ops), NONE, np.int64)
@@ -113,7 +111,7 @@ class KeysAndValues:
 
     # Values
 
-    def _carried(self, ok: Flags) -> Numbers:
+    def _carried(self, ok: Flags) -> Ints:
         """The values written: those of the invocations, or of the completions if the invocations leave them open."""
         nil = self.atoms.find(None)
         begun = (self.begun != ABSENT) & (self.begun != nil)
@@ -128,7 +126,7 @@ class KeysAndValues:
         )
         return np.where(begun | ~ended, np.where(self.begun != ABSENT, self.begun, NONE), self.ended)
 
-    def _step(self, value: Numbers) -> None:
+    def _step(self, value: Ints) -> None:
         """``increment`` and ``decrement`` add and take away the number that they name, or one."""
         ops = self._ops
         nil = self.atoms.find(None)
@@ -142,7 +140,7 @@ class KeysAndValues:
                 value[rows & (value == atom)] = -2 - self.atoms.intern(sign * step)
             value[rows] = -2 - value[rows]
 
-    def _swap(self, value: Numbers, base: Numbers) -> None:
+    def _swap(self, value: Ints, base: Ints) -> None:
         """Takes a compare-and-set's ``[old new]`` apart."""
         rows = self._ops.f == F.CAS
         if not rows.any():
@@ -154,7 +152,7 @@ class KeysAndValues:
             olds[atom], news[atom] = self.atoms.intern_all(self.atoms.values[atom])
         base[rows], value[rows] = olds[value[rows]], news[value[rows]]
 
-    def _transact(self, value: Numbers) -> None:
+    def _transact(self, value: Ints) -> None:
         """A transaction's reads and writes, as its completion gives them. They must be those that were invoked."""
         ops = self._ops
         rows = np.flatnonzero(ops.f == F.TRANSACT)
@@ -184,7 +182,7 @@ class KeysAndValues:
                 raise ValueError("it ended as another than it was invoked")
         return self.atoms.intern(begun_as if ended_as is None else ended_as)
 
-    def _unmistakable(self, value: Numbers, base: Numbers) -> None:
+    def _unmistakable(self, value: Ints, base: Ints) -> None:
         """Refuses histories in which ``1`` and ``true``, or ``1`` and ``1.0``, would be taken for one another."""
         confusion = self.atoms.confusion(different(np.concatenate((value, base)))) if self.atoms.odd else None
         if confusion is not None:

@@ -17,12 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.formats.event_columns import ABSENT, FIELDS, NEEDED, NUMBERS, UNSAID, EventColumns, missing
-from checkers.formats.source import Numbers, SourceFile
+from checkers.formats.source import SourceFile
+from checkers.history.counting import Ints
 
 CHUNK: Final = 1 << 18  # lines that Arrow reads at once
 ATTEMPTS: Final = 8  # after so many shapes in a row that few lines have, the rest is left to the complete parser
 LONGEST: Final = 4000  # characters of a pattern; a line with too many keys for that makes no shape
 FEW: Final = 64  # so few lines are not worth a shape
+NUMBER: Final = r"-?(?:0|[1-9][0-9]{0,17})"  # a whole number, in JSON and in EDN
 
 
 class LineShape(NamedTuple):
@@ -53,14 +55,16 @@ def shape_of_map(
     line: str,
     *,
     spans: Callable[[str], Iterator[tuple[str, int, int]]],
-    group: Callable[[str, str], str | None],
+    nested: Sequence[str],
+    words: Sequence[str],
+    other: str,
     blank: str,
 ) -> LineShape | None:
-    """The shape of a line that is one map, None if it cannot have one.
+    """The shape of a line that is one map, None if it cannot have one, or the complete parser should read it.
 
     spans: the keys of a map, each with where its value begins and ends; raises ValueError for a line that is no map.
-    group: key, text of a value → a pattern of such values; None if the complete parser must read them. blank: what may
-    stand before and behind the map.
+    nested: the fields of which any value is taken. words: patterns of the values of other fields that are no numbers.
+    other: pattern of the values of keys that are passed over. blank: what may stand before and behind the map.
     """
     line = line.strip(blank)
     try:
@@ -72,10 +76,11 @@ def shape_of_map(
         return None
     pattern, last = "", 0
     for key, begin, end in places:
-        values = group(key, line[begin:end])
-        if values is None:
+        kinds = (NUMBER,) if key in NUMBERS else (NUMBER, *words) if key in FIELDS else (other,)
+        kind = ".*" if key in nested else next((kind for kind in kinds if re.fullmatch(kind, line[begin:end])), None)
+        if kind is None:
             return None
-        pattern += re.escape(line[last:begin]) + values
+        pattern += re.escape(line[last:begin]) + (f"(?P<{key}>{kind})" if key in FIELDS else kind)
         last = end
     pattern += re.escape(line[last:])
     return LineShape(f"^[{blank}]*{pattern}[{blank}]*$", tuple(key for key in keys if key in FIELDS))
@@ -111,7 +116,7 @@ def read(events: EventColumns, notation: Notation) -> None:
                 fruitless += 1
 
 
-def _learned(notation: Notation, source: SourceFile, rows: Numbers, shapes: Sequence[LineShape]) -> LineShape | None:
+def _learned(notation: Notation, source: SourceFile, rows: Ints, shapes: Sequence[LineShape]) -> LineShape | None:
     for row in rows[:: len(rows) // ATTEMPTS + 1]:
         shape = notation.learn(source.text(row, row + 1))
         if shape is not None and len(shape.pattern) <= LONGEST and shape not in shapes:
@@ -120,8 +125,8 @@ def _learned(notation: Notation, source: SourceFile, rows: Numbers, shapes: Sequ
 
 
 def _extract(
-    events: EventColumns, shape: LineShape, lines: pa.Array, left: Numbers, first: int, parsers: dict[str, _Parser]
-) -> Numbers:
+    events: EventColumns, shape: LineShape, lines: pa.Array, left: Ints, first: int, parsers: dict[str, _Parser]
+) -> Ints:
     """Read those lines among `left` that have the shape; return those that are still left."""
     import pyarrow.compute as pc
 
@@ -151,7 +156,7 @@ def _extract(
         if field not in events.columns:
             events.columns[field] = np.full(len(events.read), missing(field), np.int64)
         events.columns[field][rows] = column
-    rest: Numbers = left[~fits]
+    rest: Ints = left[~fits]
     return rest
 
 
@@ -166,14 +171,14 @@ class _Parser:
         self._lists = notation.lists()
         self._known: dict[bytes, int] = {}
 
-    def parse(self, texts: pa.Array) -> Numbers:
+    def parse(self, texts: pa.Array) -> Ints:
         """Indexes of the atoms; `UNSAID` for a text that is not exactly one value."""
         encoded = texts.dictionary_encode()
         known = self._known
         different = encoded.dictionary.to_pylist()
         self._learn_lists([text for text in different if text not in known])
         table = np.fromiter((known[text] if text in known else self._learn(text) for text in different), np.int64)
-        indices: Numbers = table[encoded.indices.to_numpy(zero_copy_only=False)]
+        indices: Ints = table[encoded.indices.to_numpy(zero_copy_only=False)]
         return indices
 
     def _learn_lists(self, texts: list[bytes]) -> None:

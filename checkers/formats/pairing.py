@@ -7,15 +7,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.formats.event_columns import UNSAID, EventColumns, missing
-from checkers.formats.source import Numbers
 from checkers.formats.vocabulary import INVOKE, KINDS, NEMESIS, TYPES, VERBS, word
-from checkers.history.counting import Flags
+from checkers.history.counting import Flags, Ints
 from checkers.history.foreign_values import plain, shown
 from checkers.history.history import FaultInterval
 from checkers.row_format import Outcome
 
-MOST: Final = 2**31 - 2
-"""The largest process number that is accepted: the column has room for one more."""
+MOST: Final = 2**31 - 2  # the largest process number that is accepted: the column has room for one more
 
 _TYPE_NAMES: Final = {int(code): name for name, code in TYPES.items()}
 
@@ -23,11 +21,11 @@ _TYPE_NAMES: Final = {int(code): name for name, code in TYPES.items()}
 class Ordered(NamedTuple):
     """Events in the order in which they happened, with what their words mean; each array has one element an event."""
 
-    event: Numbers  # which event of the file
-    at: Numbers  # ns, or its place in the order: 1, 2, 3, ...
-    type: Numbers  # `vocabulary.INVOKE` or a `row_format.Outcome`
-    verb: Numbers  # index into `vocabulary.KINDS`, -1 for a nemesis' own words
-    process: Numbers  # number of the process; -1 for the nemesis
+    event: Ints  # which event of the file
+    at: Ints  # ns, or its place in the order: 1, 2, 3, ...
+    type: Ints  # `vocabulary.INVOKE` or a `row_format.Outcome`
+    verb: Ints  # index into `vocabulary.KINDS`, -1 for a nemesis' own words
+    process: Ints  # number of the process; -1 for the nemesis
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +33,28 @@ class PairedOperations:
     """The operations of a file, one row each in order of invocation."""
 
     events: EventColumns
-    f: Numbers
-    flags: Numbers
-    sign: Numbers
-    outcome: Numbers
-    process: Numbers
-    invoked: Numbers  # which event of the file
-    ended: Numbers  # likewise, -1 where nothing ended it
-    inv: Numbers  # ns or places
-    ret: Numbers  # likewise, 0 where nothing ended it
+    f: Ints
+    flags: Ints
+    sign: Ints
+    outcome: Ints
+    process: Ints
+    invoked: Ints  # which event of the file
+    ended: Ints  # likewise, -1 where nothing ended it
+    inv: Ints  # ns or places
+    ret: Ints  # likewise, 0 where nothing ended it
 
     def __len__(self) -> int:
         return len(self.f)
 
-    def at_invocation(self, field: str) -> Numbers:
+    def at_invocation(self, field: str) -> Ints:
         return self.events.column(field)[self.invoked]
 
-    def at_end(self, field: str) -> Numbers:
+    def at_end(self, field: str) -> Ints:
         """The values that completions give; where there is no completion, `missing(field)`."""
         column = self.events.column(field)
         return np.where(self.ended >= 0, column[self.ended], missing(field))
 
-    def either(self, field: str) -> Numbers:
+    def either(self, field: str) -> Ints:
         """The value that the invocation or the completion gives. Raises BadHistory if they contradict each other."""
         begun, ended = self.at_invocation(field), self.at_end(field)
         unsaid = missing(field)
@@ -91,7 +89,7 @@ def ordered(events: EventColumns, *, timed: bool) -> Ordered:
     return Ordered(order, at, kind[order], verb[order], process[order])
 
 
-def meanings(events: EventColumns, field: str, words: Mapping[str, int]) -> Numbers:
+def meanings(events: EventColumns, field: str, words: Mapping[str, int]) -> Ints:
     """Atom of a field → what its word means, -1 if that is not known; the last element is for `ABSENT`."""
     known = [words.get(str(word(value)), -1) for value in events.atoms[field].values]
     return np.array([*known, -1], np.int64)
@@ -105,7 +103,7 @@ def refuse(events: EventColumns, bad: Flags, field: str, wanted: str) -> None:
         raise events.source.bad(int(events.line[at]), f"{shown(plain(value))} is not {wanted}")
 
 
-def _processes(events: EventColumns) -> Numbers:
+def _processes(events: EventColumns) -> Ints:
     values = events.atoms["process"].values
     numbers = [value for value in values if type(value) is int and 0 <= value <= MOST]
     free = max(numbers, default=-1) + 1
@@ -124,7 +122,7 @@ def _processes(events: EventColumns) -> Numbers:
     return table[events.column("process")]
 
 
-def _order(events: EventColumns, *, timed: bool) -> tuple[Numbers, Numbers]:
+def _order(events: EventColumns, *, timed: bool) -> tuple[Ints, Ints]:
     """Events in order, and when each was: ns from 1, or places from 1."""
     if timed:
         time = events.column("time")
@@ -178,7 +176,7 @@ def pair(events: EventColumns, happened: Ordered) -> PairedOperations:
     )
 
 
-def _contradiction(events: EventColumns, happened: Ordered, clients: Numbers, place: int, same: Flags) -> str:
+def _contradiction(events: EventColumns, happened: Ordered, clients: Ints, place: int, same: Flags) -> str:
     event = happened.event[clients[place]]
     who = f"process {_words(events, 'process', event)}"
     what = _words(events, "f", event)
@@ -191,7 +189,7 @@ def _contradiction(events: EventColumns, happened: Ordered, clients: Numbers, pl
     return f"{ending}: its {_words(events, 'f', before)} ended in line {events.line[before] + 1}"
 
 
-def _same_verb(events: EventColumns, happened: Ordered, invoked: Numbers, ended: Numbers) -> None:
+def _same_verb(events: EventColumns, happened: Ordered, invoked: Ints, ended: Ints) -> None:
     bad = happened.verb[invoked] != happened.verb[ended]
     if bad.any():
         at = int(np.argmax(bad))

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from checkers.history.counting import Ints
 from checkers.history.foreign_values import shown
 from checkers.history.history import BadHistory
-
-Numbers = npt.NDArray[np.int64]
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -21,7 +19,7 @@ class SourceFile:
 
     path: Path
     data: bytes
-    starts: Numbers
+    starts: Ints
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -30,16 +30,14 @@ def _verbs() -> dict[str, Verb]:
 
 
 VERBS: Final = _verbs()
-KINDS: Final = tuple(dict.fromkeys(VERBS.values()))
-"""The meanings of all verbs, each once."""
+KINDS: Final = tuple(dict.fromkeys(VERBS.values()))  # the meanings of all verbs, each once
 
 INVOKE: Final = 0
 TYPES: Final = {"invoke": INVOKE, "ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 
 REASONS: Final = {reason.name.lower().replace("_", "-"): reason for reason in Reason}
 
-SHARED_WORDS: Final = frozenset({"read", "shared", "reader"})
-"""Values of an acquire that make it a reader's."""
+SHARED_WORDS: Final = frozenset({"read", "shared", "reader"})  # values of an acquire that make it a reader's
 MICRO: Final = {"r": "r", "read": "r", "w": "w", "write": "w", "append": "append"}
 """Spelling of an operation within a transaction → its name here."""
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 DEEPEST: Final = 100
 """How deep a value may be nested. Python hashes and compares nested tuples by recursion, without a limit of its own."""
-SHOWN: Final = 60
-"""Characters of a file's own text that an error message repeats."""
+SHOWN: Final = 60  # characters of a file's own text that an error message repeats
 _ODD: Final = (bool, float, Fraction, Decimal)
 """Types whose values may equal an integer in Python without being an integer."""
 
@@ -63,10 +62,6 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _is_odd(value: Any) -> bool:
-    return any(map(_is_odd, value)) if isinstance(value, tuple | frozenset) else isinstance(value, _ODD)
-
-
 def leaves(value: Any) -> Iterator[Any]:
     """The leaves of a nested value."""
     if isinstance(value, tuple | frozenset):
@@ -94,7 +89,12 @@ class Atoms:
         result = []
         for value in values:
             key = value
-            if not simple and type(value) is not int and type(value) is not str and _is_odd(value):
+            if (
+                not simple
+                and type(value) is not int
+                and type(value) is not str
+                and any(isinstance(leaf, _ODD) for leaf in leaves(value))
+            ):
                 key = (Atoms, spelled(value))
                 self.odd = True
             place = places.setdefault(key, len(known))

@@ -7,27 +7,26 @@ invocation, everything else as JSON in the schema's metadata, and a digest over 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from checkers import row_format
-from checkers.claims import Claim, Hazard, matches
+from checkers.claims import NO_FAULT, Claim, Hazard, matches
+from checkers.history.counting import Array, Ints
 
 T = TypeVar("T")
 
 FORMAT: Final = 3
-_OLD_KEYS: Final = (2, "<u2")
-"""Files of this older format are read, too: only the type of the column `key` differs."""
+_OLD_KEYS: Final = (2, "<u2")  # files of this older format are read, too: only the type of the column `key` differs
 _METADATA_KEY: Final = b"fencepost"
 _DIGEST_KEY: Final = b"fencepost-digest"
 
-Columns = Mapping[str, npt.NDArray[Any]]
+Columns = Mapping[str, Array]
 DTYPE: Final = np.dtype(list(row_format.FIELDS))
 
 
@@ -84,60 +83,55 @@ class Contents:
     undead: tuple[str, ...] = ()  # the names of removed keys beside the locks that this member still holds
 
 
-LISTS: Final = ("set", "inventory", "once", "transfer*")
-"""Patterns of the workloads that keep lists."""
+LISTS: Final = ("set", "inventory", "once", "transfer*")  # patterns of the workloads that keep lists
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts needed to judge a lane: lock, workload and store mode, faults, and the promises of the lock.
-
-    store      store mode (checkers/CONDITIONS.md, section 9): unfenced, fence-writes, fence-writes-strict,
-               fence-reads-and-writes, compare-owner, guarded, compare-and-set, idempotency-key.
-    lease      what extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session),
-               ``session`` (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a
-               majority of servers, so that a grant has no single instant.
-    ttl        ns; the TTL that was asked for. Each grant carries its effective TTL.
-    drift      bound on how fast the server's clock may run, as a fraction.
-    grain      ns by which the server may end a lease early because of its clock's resolution.
-    settled    ns; when the trial had healed and settled, 0 if it never did.
-    bounds     property → ns within which it must hold, as the lock declares. A missing property is not promised.
-    patience   ns that an acquire waits before it gives up, 0 if that is not known.
-    permits    how many may hold at once: 1 for a mutex, more for a semaphore.
-    workers    how many workers the lane has (see `process` in `checkers.row_format`).
-    silences   ns; (begin, end) of each time in which the trial itself asked the service in vain: while no fault was on,
-               and under faults at messages.
-    looks      what members held, one entry for each look: the first member, the others, and the first member again.
-    unreached  ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were
-               cut, or they were stopped, all of them or, for ``quorum``, so many that no majority was left.
-    """
+    """The facts needed to judge a lane: lock, workload and store mode, faults, and the promises of the lock."""
 
     trial: str
     lane: str
     lock: str
     backend: str
     workload: str
+    # checkers/CONDITIONS.md, section 9: unfenced, fence-writes, fence-writes-strict, fence-reads-and-writes,
+    # compare-owner, guarded, compare-and-set, idempotency-key.
     store: str
     fault_names: tuple[str, ...]
     seed: int
     keys: tuple[str, ...]
+    # What extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session), ``session``
+    # (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a majority of servers,
+    # so that a grant has no single instant.
     lease: str
-    ttl: int
-    drift: float = 0.0
-    grain: int = 0
-    settled: int = 0
+    ttl: int  # ns; the TTL that was asked for. Each grant carries its effective TTL.
+    drift: float = 0.0  # bound on how fast the server's clock may run, as a fraction
+    grain: int = 0  # ns by which the server may end a lease early because of its clock's resolution
+    settled: int = 0  # ns; when the trial had healed and settled, 0 if it never did
+    # Property → ns within which it must hold, as the lock declares. A missing property is not promised.
     bounds: Mapping[str, int] = field(default_factory=dict)
-    patience: int = 0
-    permits: int = 1
+    patience: int = 0  # ns that an acquire waits before it gives up, 0 if that is not known
+    permits: Annotated[int, msgspec.Meta(ge=1)] = 1  # how many may hold at once: 1 for a mutex, more for a semaphore
     fair: bool = False
-    workers: int = 1
+    workers: Annotated[int, msgspec.Meta(ge=1)] = 1  # how many the lane has (see `process` in `checkers.row_format`)
     versions: Mapping[str, str] = field(default_factory=dict)
     properties: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     hazards: tuple[Hazard, ...] = ()
+    # ns; (begin, end) of each time in which the trial itself asked the service in vain: while no fault was on, and
+    # under faults at messages.
     silences: tuple[tuple[int, int], ...] = ()
+    # What members held, one entry for each look: the first member, the others, and the first member again.
     looks: tuple[tuple[Contents, ...], ...] = ()
+    # ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were cut, or
+    # they were stopped, all of them or, for ``quorum``, so many that no majority was left.
     unreached: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """The faults of the plan: `NO_FAULT` is none."""
+        return tuple(name for name in self.fault_names if name != NO_FAULT)
 
     @property
     def keeps_lists(self) -> bool:
@@ -151,21 +145,18 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """columns: name of `row_format.FIELDS` → array, all of one length, sorted by invocation. errors[0] is empty.
-
-    values  the values that the columns `value` and `base` of histories from elsewhere index; `NONE` stands for no value
-            (a nil is a value). If `values` is empty, the numbers in the columns are the values.
-    lines   of histories from elsewhere, shape (rows, 2): lines of invocation and completion, 0 for none.
-    clock   if `inv` and `ret` are places in the order of events: the file's times, for display, shape (rows, 2), ns.
-    """
+    """The operations of a lane. errors[0] is empty."""
 
     facts: Facts
-    columns: Columns
+    columns: Columns  # name of `row_format.FIELDS` → array, all of one length, sorted by invocation
     faults: tuple[FaultInterval, ...] = ()
     errors: tuple[str, ...] = ("",)
+    # The values that the columns `value` and `base` of histories from elsewhere index; `NONE` stands for no value (a
+    # nil is a value). If this is empty, the numbers in the columns are the values.
     values: tuple[Any, ...] = ()
-    lines: npt.NDArray[np.int64] | None = None
-    clock: npt.NDArray[np.int64] | None = None
+    lines: Ints | None = None  # from elsewhere, (rows, 2): of invocation and completion, 0 for none
+    # If `inv` and `ret` are places in the order of events: the file's times, for display, shape (rows, 2), ns.
+    clock: Ints | None = None
     _once: dict[Callable[["History"], object], object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -181,7 +172,7 @@ class History:
 
 
 def from_rows(
-    facts: Facts, rows: npt.NDArray[Any], faults: Iterable[FaultInterval] = (), errors: Sequence[str] = ("",)
+    facts: Facts, rows: Array, faults: Iterable[FaultInterval] = (), errors: Sequence[str] = ("",)
 ) -> History:
     """A history from unsorted rows of `DTYPE`. Pending operations become unknown ones."""
     rows = rows[np.argsort(rows["inv"], kind="stable")]
@@ -195,7 +186,7 @@ _MANY_ROWS: Final = 1000
 """Rows read at once. Rows are written one after another, so a recording is empty behind the last one."""
 
 
-def read_recording(path: Path) -> npt.NDArray[Any]:
+def read_recording(path: Path) -> Array:
     """The rows that a worker wrote, without a row that is torn because the worker was killed. Raises BadHistory."""
     with path.open("rb") as file:
         header = file.read(row_format.HEADER)
@@ -208,7 +199,7 @@ def read_recording(path: Path) -> npt.NDArray[Any]:
         while (part := file.read(_MANY_ROWS * size)).strip(b"\0"):
             data += part
     rows = np.frombuffer(data, DTYPE, len(data) // size)
-    used: npt.NDArray[Any] = rows[(rows["inv"] != 0) & (rows["f"] != 0)]
+    used: Array = rows[(rows["inv"] != 0) & (rows["f"] != 0)]
     return used
 
 
@@ -250,9 +241,9 @@ def load(path: Path) -> History:
         about = json.loads(text)
         if about["format"] != (_OLD_KEYS[0] if columns["key"].dtype == _OLD_KEYS[1] else FORMAT):
             raise BadHistory(f"{path}: history format {about['format']}, this version reads {FORMAT}")
-        facts = facts_from_json(about["facts"])
-        faults = tuple(FaultInterval(**fault) for fault in about["faults"])
-        errors = tuple(str(text) for text in about["errors"])
+        facts = msgspec.convert(about["facts"], Facts)
+        faults = msgspec.convert(about["faults"], tuple[FaultInterval, ...])
+        errors = msgspec.convert(about["errors"], tuple[str, ...])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise BadHistory(f"{path}: its description is missing or damaged ({error!r})") from error
     columns["key"] = columns["key"].astype("<u4", copy=False)
@@ -263,8 +254,8 @@ def load(path: Path) -> History:
     return history
 
 
-def _columns(path: Path, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
-    columns: dict[str, npt.NDArray[Any]] = {}
+def _columns(path: Path, table: pa.Table) -> dict[str, Array]:
+    columns: dict[str, Array] = {}
     for name, kind in row_format.FIELDS:
         if table.column_names.count(name) != 1:
             raise BadHistory(f"{path}: column {name} is missing")
@@ -283,27 +274,6 @@ def _digest(text: bytes, columns: Columns) -> bytes:
     for name, _ in row_format.FIELDS:
         digest.update(np.ascontiguousarray(columns[name]).data)
     return digest.hexdigest().encode()
-
-
-def facts_from_json(data: Mapping[str, Any]) -> Facts:
-    """The inverse of `dataclasses.asdict`. Raises KeyError, TypeError or ValueError."""
-    facts = Facts(**data)
-    if facts.workers < 1 or facts.permits < 1:
-        raise ValueError("workers and permits are at least 1")
-    lists: dict[str, Any] = {name: tuple(getattr(facts, name)) for name in ("fault_names", "keys", "properties")}
-    for name, texts in lists.items():
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"{name} are texts")
-    lists["silences"] = tuple((int(begin), int(end)) for begin, end in facts.silences)
-    lists["unreached"] = tuple((int(worker), int(begin), int(end)) for worker, begin, end in facts.unreached)
-    lists["looks"] = msgspec.convert(facts.looks, tuple[tuple[Contents, ...], ...])
-    for name, kind in (("claims", Claim), ("hazards", Hazard)):
-        lists[name] = tuple(kind(**_with_tuples(dict(declared))) for declared in data[name])
-    return replace(facts, **lists)
-
-
-def _with_tuples(declared: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in declared.items()}
 
 
 def bad_row(history: History, row: int, what: str) -> BadHistory:

@@ -4,18 +4,16 @@ A hold is an acquire that succeeded, with everything that happened to it afterwa
 in force at the server, as far as the history proves that (mode *told*).
 
 Source: checkers/CONDITIONS.md, section 3. A hold has a start window [start, latest] and a monotone function E(a) >= a:
-the earliest moment at which the next grant is legal if this grant began at a. Acknowledged renewals count from their
-invocation, others do not count. Unanswered releases may have happened at invocation. Expiry may be late, never early.
+the earliest moment at which the next grant is legal if this grant began at a.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.history.counting import any_of, grouped
+from checkers.history.counting import Array, any_of, grouped
 from checkers.history.history import Facts
 from checkers.history.rows import Rows
 from checkers.row_format import ACQUIRES, INFINITY, NONE, SHARED, F, Outcome
@@ -106,42 +104,36 @@ class HoldColumns:
     def __len__(self) -> int:
         return len(self._holds)
 
-    def __getattr__(self, name: str) -> npt.NDArray[Any]:
+    def __getattr__(self, name: str) -> Array:
         kind: type = bool if name in ("shared", "open") else np.int64
-        column: npt.NDArray[Any] = np.array([getattr(hold, name) for hold in self._holds], kind)
+        column: Array = np.array([getattr(hold, name) for hold in self._holds], kind)
         setattr(self, name, column)  # the next access finds the attribute without this method
         return column
 
 
-class Holds:
+class Holds(list[Hold]):
     """The holds of a history in the order in which their acquires returned."""
 
     def __init__(self, view: Rows) -> None:
         granted = sorted(_granted(view), key=lambda hold: (hold.ret, hold.row))
-        self._all = tuple(_in_force(view, granted))
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def __iter__(self) -> Iterator[Hold]:
-        return iter(self._all)
+        super().__init__(_in_force(view, granted))
 
     @cached_property
     def by_row(self) -> dict[int, Hold]:
-        return {hold.row: hold for hold in self._all}
+        return {hold.row: hold for hold in self}
 
     @cached_property
     def by_owner(self) -> dict[int, Hold]:
-        return {hold.owner: hold for hold in self._all}
+        return {hold.owner: hold for hold in self}
 
     @cached_property
     def by_key(self) -> dict[int, list[Hold]]:
         """Holds of each key that has any, in the order in which their acquires returned."""
-        return dict(sorted(grouped(self._all, lambda hold: hold.key).items()))
+        return dict(sorted(grouped(self, lambda hold: hold.key).items()))
 
     @cached_property
     def columns(self) -> HoldColumns:
-        return HoldColumns(self._all)
+        return HoldColumns(self)
 
 
 def exclude(first: Hold, second: Hold) -> bool:

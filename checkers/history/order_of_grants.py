@@ -14,17 +14,14 @@ from checkers.history.holds_and_lease_ends import Hold, exclude
 from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE
 
-NOBODY: Final = (INFINITY, -1)
-"""The entry for a grant after which no other grant certainly came."""
+NOBODY: Final = (INFINITY, -1)  # the entry for a grant after which no other grant certainly came
 
 
 def next_granted(view: View, *, by_time: bool = False) -> dict[int, tuple[int, int]]:
     """Acquire row → (ns, acquire row) of the first return among the grants of its key that certainly came later.
 
-    `NOBODY` if there is none. A grant came later if its token is larger. Without tokens: if it was sent after this
-    acquire had returned, or if both have a core and its core is later, since two cores have one possible order.
-
-    by_time: tokens count only where they agree with real time. This is for a store that does not look at tokens.
+    `NOBODY` if there is none. Which came later: checkers/CONDITIONS.md, section 6. by_time: tokens count only where
+    they agree with real time. This is for a store that does not look at tokens.
     """
     result: dict[int, tuple[int, int]] = {}
     for holds in view.holds.by_key.values():

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.history.counting import Ints, any_of
+from checkers.history.counting import Array, Ints, any_of
 from checkers.history.history import History
 from checkers.row_format import ACQUIRES, INFINITY, LATE, NESTED, F, Outcome
 
@@ -34,7 +32,7 @@ class Rows:
         self.history = history
         self.facts = history.facts
 
-    def array(self, name: str) -> npt.NDArray[Any]:
+    def array(self, name: str) -> Array:
         """One column as it was recorded."""
         return self.history.columns[name]
 

@@ -1,6 +1,6 @@
 """A history as every checker reads it: its rows, its holds, and what else is computed once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TypeVar, cast
 
@@ -27,6 +27,10 @@ class View(Rows):
     def hold_of(self, row: int) -> Hold | None:
         """The hold whose owner an operation names."""
         return self.holds.by_owner.get(self.owner[row])
+
+    def with_holds(self, rows: Iterable[int]) -> Iterator[tuple[int, Hold]]:
+        """The operations that name the owner of a hold, by their rows, each with that hold."""
+        return ((row, self.holds.by_owner[self.owner[row]]) for row in rows if self.owner[row] in self.holds.by_owner)
 
     def of_lease(self, hold: Hold, rows: Iterable[int]) -> list[int]:
         """The rows among `rows` that name the hold's owner or its session."""

@@ -43,8 +43,7 @@ class Incident:
         return (self.by_answer if contradicted else self.holds)[:-1]
 
 
-Mechanism = Callable[[Incident], bool]
-"""Whether the hits of a hazard's faults explain a violation."""
+Mechanism = Callable[[Incident], bool]  # whether the hits of a hazard's faults explain a violation
 
 REFUSED: Final = "refused-though-held"
 """The kind of violation in which a holder is told that its lease is over before it is."""

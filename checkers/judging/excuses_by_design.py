@@ -29,8 +29,7 @@ SESSION_KINDS: Final = frozenset(
 """Kinds of faults that may end a session at the server, or a connection on which it rests."""
 NOTICED: Final = 100_000_000
 """ns within which a worker notices that its client no longer believes: the worker looks 50 times a second."""
-SLEW: Final = 100_000_000
-"""ns by which two clocks of one machine may drift apart during a trial."""
+SLEW: Final = 100_000_000  # ns by which two clocks of one machine may drift apart during a trial
 
 
 def no_exclusion(incident: Incident) -> bool:

@@ -145,7 +145,7 @@ def standing(
 
 def not_applicable(name: str, facts: Facts) -> str | None:
     """Why the property means nothing in this trial, or None."""
-    if name in PROPERTIES and PROPERTIES[name].under and all(fault == NO_FAULT for fault in facts.fault_names):
+    if name in PROPERTIES and PROPERTIES[name].under and not facts.planned:
         return "there was no fault, without which nothing exercises it"
     return None
 
@@ -160,9 +160,8 @@ def not_expected(name: str, facts: Facts, stands: Standing) -> str | None:
 
 def _masked(facts: Facts) -> str | None:
     """Why a trial may not have exercised everything although it tried to, or None."""
-    faults = {name for name in facts.fault_names if name != NO_FAULT}
-    rolls = any(matches(name, ("roll-*",)) for name in faults)  # a roll goes on whatever else happens
-    return "one of several faults may mask another" if len(faults) > 1 and not rolls else None
+    rolls = any(matches(name, ("roll-*",)) for name in facts.planned)  # a roll goes on whatever else happens
+    return "one of several faults may mask another" if len({*facts.planned}) > 1 and not rolls else None
 
 
 def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -> list[str | None]:

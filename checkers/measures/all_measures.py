@@ -8,44 +8,32 @@ its docstring. If nothing stressed what it measures, a measure says why it is si
 from typing import Final
 
 from checkers.history.history import History
-from checkers.measures.availability import availability_gap, deadlock, recovery_after_heal
-from checkers.measures.fairness import bypass, starvation
-from checkers.measures.holders import (
-    belief_versus_truth,
-    clock_jump,
-    definite_overlap,
-    hold_versus_ttl,
-    possible_overlap,
-    release_by_non_owner,
-)
-from checkers.measures.latency import acquire_latency, release_latency
+from checkers.measures import availability, fairness, holders, latency, stale, unanswered_grants
 from checkers.measures.measure import Gauge, Measure
 from checkers.measures.measured_history import MeasuredHistory
-from checkers.measures.stale import dirty_value, lost_update, needless_rejection, stale_write, unfenced_stale_write
-from checkers.measures.unanswered_grants import phantom_success, token_gap
 from checkers.models.model import Settings
 
 MEASURES: Final[tuple[Gauge, ...]] = (
-    definite_overlap,
-    possible_overlap,
-    clock_jump,
-    belief_versus_truth,
-    release_by_non_owner,
-    stale_write,
-    unfenced_stale_write,
-    needless_rejection,
-    lost_update,
-    dirty_value,
-    phantom_success,
-    token_gap,
-    hold_versus_ttl,
-    deadlock,
-    availability_gap,
-    recovery_after_heal,
-    bypass,
-    starvation,
-    acquire_latency,
-    release_latency,
+    holders.definite_overlap,
+    holders.possible_overlap,
+    holders.clock_jump,
+    holders.belief_versus_truth,
+    holders.release_by_non_owner,
+    stale.stale_write,
+    stale.unfenced_stale_write,
+    stale.needless_rejection,
+    stale.lost_update,
+    stale.dirty_value,
+    unanswered_grants.phantom_success,
+    unanswered_grants.token_gap,
+    holders.hold_versus_ttl,
+    availability.deadlock,
+    availability.availability_gap,
+    availability.recovery_after_heal,
+    fairness.bypass,
+    fairness.starvation,
+    latency.acquire_latency,
+    latency.release_latency,
 )
 
 

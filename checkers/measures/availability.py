@@ -12,8 +12,7 @@ from checkers.properties.recovery import RECOVERY
 from checkers.properties.releases import CRASH_RELEASE
 from checkers.row_format import INFINITY, Outcome, Reason
 
-_NOT_ASKED = (Reason.DENIED, Reason.NOT_OWNER)
-"""Reasons why an acquire failed that nothing could have granted."""
+_NOT_ASKED = (Reason.DENIED, Reason.NOT_OWNER)  # reasons why an acquire failed that nothing could have granted
 
 
 class IdleGaps(NamedTuple):

@@ -16,7 +16,7 @@ from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.check_result import Violation
 from checkers.properties.exclusion import SERVER_EXCLUSION
 from checkers.properties.honest_belief_and_renewal import BELIEF, belief_end
-from checkers.properties.releases import OWNER_RELEASE, STALE_RELEASES
+from checkers.properties.releases import OWNER_RELEASE
 from checkers.row_format import INFINITY, F, Outcome
 
 BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")
@@ -194,7 +194,7 @@ def release_by_non_owner(measured: MeasuredHistory) -> Reading:
     return Reading(
         (
             count("superseded", len(result.violations)),
-            count("attempted", result.counters[STALE_RELEASES]),
+            count("attempted", result.counters["releases of what another held"]),
             count("stranger", len(strangers)),
         ),
         None if strangers else result.unexercised,
@@ -221,9 +221,7 @@ def belief_versus_truth(measured: MeasuredHistory) -> Reading:
     lasted = [span[0] for span in spans]
     probed = sum(
         measured.inv[row] > following[hold.row][0]
-        for row in measured.rows(F.BELIEF, outcomes=(Outcome.OK,))
-        for hold in [measured.hold_of(row)]
-        if hold is not None
+        for row, hold in measured.with_holds(measured.rows(F.BELIEF, outcomes=(Outcome.OK,)))
     )
     spans.sort(key=lambda span: (-span[0], span[1]))
     known = measured.in_ns

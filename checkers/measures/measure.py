@@ -13,8 +13,7 @@ from typing import Final, Literal
 from checkers.history.counting import Ints
 from checkers.measures.measured_history import MeasuredHistory
 
-WITNESSES: Final = 5
-"""Witnesses that one measure names at most."""
+WITNESSES: Final = 5  # witnesses that one measure names at most
 
 Unit = Literal["count", "ns", "ratio"]
 

@@ -16,8 +16,7 @@ from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 
 T = TypeVar("T")
 
-COUNTED: Final = 1
-"""The median difference of tokens that follow one another, if a counter gives one to each grant."""
+COUNTED: Final = 1  # the median difference of tokens that follow one another, if a counter gives one to each grant
 
 
 class TokenGaps(NamedTuple):

@@ -6,10 +6,11 @@ from functools import reduce
 from heapq import heappop, heappush
 from itertools import accumulate, groupby, islice
 from operator import attrgetter, xor
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 from checkers.history.history import History, bad_row
-from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.models.registers import says_nothing
 from checkers.row_format import NONE, F, Outcome
 
@@ -23,10 +24,9 @@ class Placed(NamedTuple):
 
 
 def in_order(placed: Iterable[Placed]) -> Deduction:
-    """Whether real time allows these places, and an order if it does.
+    """Whether real time allows these places, and an order if it does (checkers/CONDITIONS.md, section 2).
 
-    Each operation takes effect as early as it can: at its own invocation, or at the latest invocation of the operations
-    before it. There is an order iff no operation had returned before that time. The order is that of these times.
+    Each operation takes effect as early as it can: at its own or the latest invocation of the operations before it.
     """
     latest = 0
     last: tuple[int, ...] = ()
@@ -125,14 +125,9 @@ class Set(Accumulator):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         given = settings.initial
-        self._elements = tuple(given) if isinstance(given, (tuple, list, set, frozenset)) else ()
+        self.initial: State = Elements(given if isinstance(given, (tuple, list, set, frozenset)) else ())
 
-    @property
-    def initial(self) -> State:
-        return Elements(self._elements)
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Elements)
+    def step(self, state: Elements, operation: Operation) -> State | Illegal:
         if operation.f == F.ADD:
             return state.grown(operation.value)
         if self.says_nothing(operation):
@@ -145,18 +140,15 @@ class Set(Accumulator):
     def changes(self, operation: Operation) -> bool:
         return operation.f == F.ADD
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """A read needs the additions of what it showed."""
         if operation.f != F.READ or self.says_nothing(operation):
             return ()
         read = collection(operation.value) or frozenset()
         return (peer.row for peer in peers.where(F.ADD, meets=(0, operation.ret)) if peer.value in read)
 
-    def deduced(self, operations: Peers) -> Deduction:
-        """A read that shows more comes later. What it is the first to show was added between it and the smaller reads.
-
-        Of several additions of one element, the one invoked first counts: that leaves most room for the others.
-        """
+    def deduced(self, operations: Operations) -> Deduction:
+        """The places that the sizes of the reads say: checkers/CONDITIONS.md, section 20."""
         additions, placed = defaultdict[Hashable, list[Operation]](list), list[Placed]()
         reads: list[tuple[int, Operation]] = []
         for o in operations:
@@ -169,7 +161,7 @@ class Set(Accumulator):
                 if shown is None:
                     return Deduction(False, (o.row,))
                 reads.append((len(shown), o))
-        since: dict[Hashable, int] = dict.fromkeys(self._elements, 0)
+        since: dict[Hashable, int] = dict.fromkeys(self.initial, 0)
         fewer: tuple[int, ...] = ()
         for size, read in sorted(reads):
             new = (collection(read.value) or frozenset()) - since.keys()
@@ -191,7 +183,7 @@ class Counter(Accumulator):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._initial: int | float = settings.initial if is_number(settings.initial) else 0
+        self.initial: State = settings.initial if is_number(settings.initial) else 0
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
@@ -203,14 +195,9 @@ class Counter(Accumulator):
                 raise bad_row(history, row, f"cannot add {history.values[value]!r} to a counter")
         return super().of(history, settings)
 
-    @property
-    def initial(self) -> State:
-        return self._initial
-
     def step(self, state: State, operation: Operation) -> State | Illegal:
         if operation.f == F.ADD:
-            total: Any = state
-            return cast(State, total + amount(self.value(operation)))
+            return state + amount(self.value(operation))
         if self.says_nothing(operation) or (is_number(operation.value) and operation.value == state):
             return state
         return ILLEGAL
@@ -218,16 +205,15 @@ class Counter(Accumulator):
     def changes(self, operation: Operation) -> bool:
         return operation.f == F.ADD and amount(self.value(operation)) != 0
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
         """A read needs whatever may have been added by its return."""
         del peers
         return () if operation.f != F.READ or self.says_nothing(operation) else None
 
-    def deduced(self, operations: Peers) -> Deduction | None:
+    def deduced(self, operations: Operations) -> Deduction | None:
         """If all additions are of one whole number, each read says how many additions came before it.
 
-        The next one is always the addition that returns first of those that were invoked in time: unit jobs with
-        release times and deadlines. Unanswered additions have no deadline and may be left out.
+        The next one is always the addition that returns first of those that were invoked in time.
         """
         waiting, reads, placed = list[Operation](), list[tuple[Any, Operation]](), list[Placed]()
         for o in operations:
@@ -240,9 +226,9 @@ class Counter(Accumulator):
             elif o.ok:
                 return Deduction(False, (o.row,))
         amounts = {amount(self.value(o)) for o in waiting}
-        if len(amounts) > 1 or not all(isinstance(n, int) for n in (*amounts, self._initial, *(n for n, _ in reads))):
+        if len(amounts) > 1 or not all(isinstance(n, int) for n in (*amounts, self.initial, *(n for n, _ in reads))):
             return None
-        counts = sorted((*divmod(value - self._initial, next(iter(amounts), 1)), o) for value, o in reads)
+        counts = sorted((*divmod(value - self.initial, next(iter(amounts), 1)), o) for value, o in reads)
         soonest = reversed(list(accumulate((o.ret for _, _, o in reversed(counts)), min)))
         waiting.reverse()
         ready: list[tuple[int, Operation]] = []
@@ -274,13 +260,12 @@ def is_number(value: Any) -> bool:
 class UniqueIds(Accumulator):
     """A generator of identities. None may be handed out twice. State: those that were handed out, as `Elements`."""
 
-    @property
-    def initial(self) -> State:
-        return Elements()
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.initial: State = Elements()
 
-    def step(self, state: State, operation: Operation) -> State | Illegal:
+    def step(self, state: Elements, operation: Operation) -> State | Illegal:
         """An operation without an answer handed out no identity."""
-        assert isinstance(state, Elements)
         if not self.changes(operation):
             return state
         return ILLEGAL if operation.value in state else state.grown(operation.value)
@@ -288,12 +273,12 @@ class UniqueIds(Accumulator):
     def changes(self, operation: Operation) -> bool:
         return operation.ok and self.value(operation) is not UNSET
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """No other: any two of the operations that contradict each other do so alone."""
         del operation, peers
         return ()
 
-    def deduced(self, operations: Peers) -> Deduction:
+    def deduced(self, operations: Operations) -> Deduction:
         given: dict[Any, int] = {}
         rows = []
         for o in operations:

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any, Final, cast
 
 from checkers.history.history import History
@@ -36,32 +36,20 @@ class Specification:
     certify: Certify | None = None
 
 
-def _at(place: str) -> Any:
-    """The object at ``module:name`` of this package. The module is imported only now."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"checkers.{module}"), name)
-
-
 def _later(place: str) -> Callable[..., Any] | None:
-    return (lambda *args: _at(place)(*args)) if place else None
+    """A function that calls ``module:name`` of this package, and imports it only then; None for no name."""
+    return (lambda *args: resolve_name(f"checkers.{place}")(*args)) if place else None
 
 
 def _entry(
-    name: str,
-    kinds: frozenset[F],
-    model: str = "",
-    engine: str = "",
-    *,
-    keyed: bool = True,
-    needs_times: bool = False,
-    certify: str = "",
+    name: str, kinds: frozenset[F], model: str = "", engine: str = "", *, certify: str = "", **more: bool
 ) -> Specification:
-    """model, engine, certify: the ``module:name`` of each, empty for none."""
-    return Specification(name, kinds, partial(_made, model), _later(engine), keyed, needs_times, _later(certify))
+    """model, engine, certify: the ``module:name`` of each, empty for none. more: fields of `Specification`."""
+    return Specification(name, kinds, partial(_made, model), _later(engine), certify=_later(certify), **more)
 
 
 def _made(place: str, history: History, settings: Settings) -> Model | None:
-    return make(_at(place), history, settings) if place else None
+    return make(resolve_name(f"checkers.{place}"), history, settings) if place else None
 
 
 def make(maker: Any, history: History, settings: Settings) -> Model:

@@ -7,7 +7,8 @@ from typing import Any, Final, Self
 
 from checkers.history.history import History
 from checkers.models.accumulators import Placed, in_order
-from checkers.models.model import ILLEGAL, Deduction, Illegal, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, Deduction, Illegal, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.models.registers import Register, says_nothing
 from checkers.row_format import F
 
@@ -26,7 +27,7 @@ class Kv(Register):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._initial = bare(self._initial)
+        self.initial = bare(self.initial)
         self._lists = False
 
     @classmethod
@@ -60,7 +61,7 @@ class Kv(Register):
     def changes(self, operation: Operation) -> bool:
         return operation.f != F.READ
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """The operations from which a value that was read may come: writes of its beginnings, appends of its parts."""
         if operation.f == F.APPEND:
             return (peer.row for peer in peers.where(F.WRITE)) if operation.ok else ()
@@ -80,7 +81,7 @@ class Kv(Register):
                 rows.append(peer.row)
         return rows
 
-    def deduced(self, operations: Peers) -> Deduction | None:
+    def deduced(self, operations: Operations) -> Deduction | None:
         """If nothing was written, the longest value that was read says the order, and all others are its beginnings.
 
         The answer is None also if one value was appended repeatedly, or one appended string begins with another.
@@ -98,7 +99,7 @@ class Kv(Register):
                 if o.f == F.WRITE or o.value in appends:
                     return None
                 appends[o.value] = o
-        initial: Any = whole if self._initial is None else self._initial
+        initial: Any = whole if self.initial is None else self.initial
         if type(initial) is not type(whole) or not (self._lists or _apart(appends)):
             return None
         for value, o in reads:

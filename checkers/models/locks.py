@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from checkers.history.counting import grouped
-from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.models.stores import LOWEST
 from checkers.row_format import NONE, F, Reason
 
-FREE: Final = 0
-"""No owner is ever 0."""
+FREE: Final = 0  # no owner is ever 0
 
 
 class _Lock(Model):
@@ -36,7 +36,7 @@ class _Lock(Model):
     def evidence(self, operation: Operation) -> bool:
         return self._strict_try and operation.f == F.TRY_ACQUIRE and operation.reason == Reason.HELD
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """An acquire and its release stay together; a refused try keeps all that may have held during it.
 
         The operations of one owner fall into parts. At the end of each part the owner holds nothing, whatever happened
@@ -87,12 +87,10 @@ class ReentrantMutex(_Lock):
 
     initial = ReentrantState(FREE, 0)
 
-    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, ReentrantState)
+    def _acquired(self, state: ReentrantState, operation: Operation) -> State | Illegal:
         return ReentrantState(operation.owner, state.depth + 1) if state.owner in (FREE, operation.owner) else ILLEGAL
 
-    def _released(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, ReentrantState)
+    def _released(self, state: ReentrantState, operation: Operation) -> State | Illegal:
         if state.owner != operation.owner:
             return ILLEGAL
         return ReentrantState(state.owner, state.depth - 1) if state.depth > 1 else self.initial
@@ -110,16 +108,14 @@ class RWLock(_Lock):
 
     initial = Inside(FREE, frozenset())
 
-    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Inside)
+    def _acquired(self, state: Inside, operation: Operation) -> State | Illegal:
         if state.writer != FREE or operation.owner in state.readers:
             return ILLEGAL
         if operation.shared:
             return Inside(FREE, state.readers | {operation.owner})
         return ILLEGAL if state.readers else Inside(operation.owner, state.readers)
 
-    def _released(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Inside)
+    def _released(self, state: Inside, operation: Operation) -> State | Illegal:
         if state.writer == operation.owner:
             return self.initial
         if operation.owner in state.readers:
@@ -132,12 +128,10 @@ class Semaphore(_Lock):
 
     initial = ()
 
-    def _acquired(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, tuple)
+    def _acquired(self, state: tuple[int, ...], operation: Operation) -> State | Illegal:
         return tuple(sorted((*state, operation.owner))) if len(state) < self._permits else ILLEGAL
 
-    def _released(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, tuple)
+    def _released(self, state: tuple[int, ...], operation: Operation) -> State | Illegal:
         if operation.owner not in state:
             return ILLEGAL
         place = state.index(operation.owner)
@@ -162,8 +156,7 @@ class FencingTokens(Model):
     sees = ("f", "outcome", "token", "flags")
     initial = Newest(LOWEST, shared=False)
 
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Newest)
+    def step(self, state: Newest, operation: Operation) -> State | Illegal:
         if not self.changes(operation):
             return state
         again = operation.token == state.token and operation.shared and state.shared
@@ -173,7 +166,7 @@ class FencingTokens(Model):
         acquires = operation.f in (F.ACQUIRE, F.TRY_ACQUIRE) and not operation.nested
         return acquires and operation.ok and operation.token != NONE
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """Nothing: fewer grants are never in a worse order."""
         del operation, peers
         return ()

@@ -6,11 +6,13 @@ unanswered ones. The specification is the only thing that engines, general searc
 """
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from checkers.row_format import FINAL, NESTED, SHARED, F, Outcome, Reason
+from checkers.models.operations import UNSET as UNSET  # with all else that the author of a model needs
+from checkers.models.operations import Operation as Operation
+from checkers.models.operations import Operations
 
 
 class Unusable(Exception):
@@ -23,93 +25,7 @@ class Illegal:
 
 ILLEGAL: Final = Illegal()
 
-State = Hashable
-
-# Looking up a name of the module takes a quarter of the time of looking up a member of an enumeration.
-_OK, _FAIL, _INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
-
-
-class Operation(NamedTuple):
-    """One operation as specifications see it. `ret` is `row_format.INFINITY` if it was never answered.
-
-    key, value, base  as recorded: what a file from elsewhere holds (`UNSET` if it holds nothing), or the numbers of our
-                      own recordings (`row_format.NONE`: the initial value).
-    owner             the holder: a grant's identity, or the process if the history has none. Never 0.
-    token             `row_format.NONE` for none.
-    """
-
-    row: int
-    f: F
-    outcome: Outcome
-    inv: int
-    ret: int
-    process: int
-    key: Hashable
-    owner: int
-    token: int
-    value: Any
-    base: Any
-    flags: int = 0
-    reason: Reason = Reason.NONE
-
-    @property
-    def ok(self) -> bool:
-        return self.outcome == _OK
-
-    @property
-    def failed(self) -> bool:
-        """Whether it certainly did not happen, or was refused."""
-        return self.outcome == _FAIL
-
-    @property
-    def unknown(self) -> bool:
-        return self.outcome == _INFO
-
-    @property
-    def shared(self) -> bool:
-        """Whether it is a reader's acquire or release."""
-        return bool(self.flags & SHARED)
-
-    @property
-    def nested(self) -> bool:
-        """Whether it acquires what this owner holds already, or is the release that undoes that."""
-        return bool(self.flags & NESTED)
-
-    @property
-    def final(self) -> bool:
-        """Whether it is a read after everything else, past the fence."""
-        return bool(self.flags & FINAL)
-
-
-class Unset:
-    """No value was given; None is a value."""
-
-
-UNSET: Final = Unset()
-
-
-class Peers(Protocol):
-    """The operations of one key (of the whole history if a model has no keys), for rules that look things up."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Operation]: ...
-
-    def where(
-        self,
-        *kinds: F,
-        owner: int | None = None,
-        value: Any = UNSET,
-        base: Any = UNSET,
-        tokens: tuple[int, int] | None = None,
-        meets: tuple[int, int] | None = None,
-    ) -> Sequence[Operation]:
-        """The operations that fit all that is given, in order of invocation.
-
-        kinds   only of these kinds; if none is given, of any kind.
-        tokens  only with a token in this range, both ends included.
-        meets   only if the time from invocation to return has an instant in common with this range, in ns.
-        """
+State = Any  # hashable, and compared by value
 
 
 class Deduction(NamedTuple):
@@ -133,10 +49,7 @@ class Model(Protocol):
 
     sees: Sequence[str] = tuple(name for name in Operation._fields if name not in ("row", "inv", "ret"))
 
-    @property
-    @abstractmethod
-    def initial(self) -> State:
-        """The state before everything. Hashable, and compared by value."""
+    initial: State  # the state before everything
 
     @abstractmethod
     def step(self, state: State, operation: Operation) -> State | Illegal:
@@ -152,7 +65,7 @@ class Model(Protocol):
         del operation
         return False
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
         """Rows of the operations of its key that must stay in a sub-history that keeps `operation`.
 
         A set of rows is closed if it holds what each of its rows needs. The promise: no closed subset of a valid
@@ -167,7 +80,7 @@ class Model(Protocol):
         del operation, peers
         return None
 
-    def deduced(self, operations: Peers) -> Deduction | None:
+    def deduced(self, operations: Operations) -> Deduction | None:
         """What the answers alone prove of a key, e.g. of what only grows; None: a search must. Not of users' models."""
         del operations
         return None

@@ -2,35 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from checkers.history.counting import any_of, grouped
+from checkers.history.counting import Array, Flags, Ints, any_of, grouped
 from checkers.history.history import History
-from checkers.models.engine_answer import Rows
-from checkers.models.model import UNSET, Operation
-from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
+from checkers.row_format import FINAL, INFINITY, NESTED, NONE, SHARED, F, Outcome, Reason
 
-WHOLE: Final = NONE
-"""The key that stands for the whole history, for a model that knows no keys."""
+WHOLE: Final = NONE  # the key that stands for the whole history, for a model that knows no keys
+
+# Looking up a name of the module takes a quarter of the time of looking up a member of an enumeration.
+_OK, _FAIL, _INFO = Outcome.OK, Outcome.FAIL, Outcome.INFO
+
+
+class Operation(NamedTuple):
+    """One operation as specifications see it.
+
+    key, value and base are as recorded: what a file from elsewhere holds (`UNSET` if it holds nothing), or the numbers
+    of our own recordings (`row_format.NONE`: the initial value).
+    """
+
+    row: int
+    f: F
+    outcome: Outcome
+    inv: int
+    ret: int  # `row_format.INFINITY` if it was never answered
+    process: int
+    key: Hashable
+    owner: int  # the holder: a grant's identity, or the process if the history has none. Never 0
+    token: int  # `row_format.NONE` for none
+    value: Any
+    base: Any
+    flags: int = 0
+    reason: Reason = Reason.NONE
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == _OK
+
+    @property
+    def failed(self) -> bool:
+        """Whether it certainly did not happen, or was refused."""
+        return self.outcome == _FAIL
+
+    @property
+    def unknown(self) -> bool:
+        return self.outcome == _INFO
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is a reader's acquire or release."""
+        return bool(self.flags & SHARED)
+
+    @property
+    def nested(self) -> bool:
+        """Whether it acquires what this owner holds already, or is the release that undoes that."""
+        return bool(self.flags & NESTED)
+
+    @property
+    def final(self) -> bool:
+        """Whether it is a read after everything else, past the fence."""
+        return bool(self.flags & FINAL)
+
+
+class Unset:
+    """No value was given; None is a value."""
+
+
+UNSET: Final = Unset()
 
 _F: Final = tuple(F(n) if n in set(F) else None for n in range(256))
 _OUTCOME: Final = tuple(Outcome(n) if n in set(Outcome) else None for n in range(256))
 _REASON: Final = tuple(Reason(n) if n in set(Reason) else Reason.NONE for n in range(256))
-_INFO: Final = int(Outcome.INFO)  # NumPy takes seven times as long to compare with a member of an enumeration
 
 
-def column(history: History, name: str, rows: Rows) -> npt.NDArray[Any]:
+def column(history: History, name: str, rows: Ints) -> Array:
     """A column of `row_format.FIELDS`, or ``row``, for these rows. ``ret`` is `INFINITY` if the outcome is unknown."""
     if name == "row":
         return rows
-    numbers: npt.NDArray[Any] = history.columns[name][rows]
-    return np.where(history.columns["outcome"][rows] == _INFO, INFINITY, numbers) if name == "ret" else numbers
+    numbers: Array = history.columns[name][rows]
+    # NumPy takes seven times as long to compare with a member of an enumeration as with its number.
+    return np.where(history.columns["outcome"][rows] == int(_INFO), INFINITY, numbers) if name == "ret" else numbers
 
 
 def _words(history: History) -> dict[str, Callable[[int], Any]]:
@@ -55,34 +111,26 @@ def _numbers_of(history: History, value: Any) -> list[int]:
         return []
 
 
-class Operations(Sequence[Operation]):
-    """The operations of some rows, in order of invocation. Implements `checkers.models.model.Peers`."""
+class Operations:
+    """The operations of some rows, in order of invocation."""
 
-    def __init__(self, history: History, rows: Rows) -> None:
+    def __init__(self, history: History, rows: Ints) -> None:
         self.history = history
         self.rows = rows
         self._lookups = 0
-        self._sorted: dict[str, tuple[Rows, npt.NDArray[Any]]] = {}
+        self._sorted: dict[str, tuple[Ints, Array]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    @overload
-    def __getitem__(self, place: int) -> Operation: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Operations: ...
-
-    def __getitem__(self, place: int | slice) -> Operation | Operations:
-        if isinstance(place, slice):
-            return Operations(self.history, self.rows[place])
-        return next(self._made(self.rows[[place]]))
+    def __getitem__(self, places: slice) -> Operations:
+        return Operations(self.history, self.rows[places])
 
     def __iter__(self) -> Iterator[Operation]:
         for begin in range(0, len(self.rows), _BLOCK):
             yield from self._made(self.rows[begin : begin + _BLOCK])
 
-    def array(self, name: str) -> npt.NDArray[Any]:
+    def array(self, name: str) -> Array:
         return column(self.history, name, self.rows)
 
     def only(self, rows: Iterable[int]) -> Operations:
@@ -97,6 +145,12 @@ class Operations(Sequence[Operation]):
         tokens: tuple[int, int] | None = None,
         meets: tuple[int, int] | None = None,
     ) -> Sequence[Operation]:
+        """The operations that fit all that is given, in order of invocation.
+
+        kinds   only of these kinds; if none is given, of any kind.
+        tokens  only with a token in this range, both ends included.
+        meets   only if the time from invocation to return has an instant in common with this range, in ns.
+        """
         rows, history = self.rows, self.history
         if owner is not None:
             rows = self._with("owner", [owner])
@@ -116,8 +170,8 @@ class Operations(Sequence[Operation]):
             rows = rows[(column(history, "inv", rows) <= meets[1]) & (column(history, "ret", rows) >= meets[0])]
         return list(self._made(rows))
 
-    def _with(self, name: str, wanted: Sequence[int]) -> Rows:
-        """Rows whose column holds one of these values, in order. From the `_OFTEN`-th lookup on an index is used."""
+    def _with(self, name: str, wanted: Sequence[int]) -> Ints:
+        """Ints whose column holds one of these values, in order. From the `_OFTEN`-th lookup on an index is used."""
         self._lookups += 1
         if self._lookups < _OFTEN:
             return self.rows[any_of(self.array(name), wanted)]
@@ -129,7 +183,7 @@ class Operations(Sequence[Operation]):
         parts = [rows[slice(*np.searchsorted(numbers, (value, value + 1)))] for value in wanted]
         return np.sort(np.concatenate(parts)) if parts else rows[:0]
 
-    def _made(self, rows: Rows) -> Iterator[Operation]:
+    def _made(self, rows: Ints) -> Iterator[Operation]:
         words, fields = self.history.once(_words), list[Iterable[Any]]()
         for name in Operation._fields:
             numbers = column(self.history, name, rows).tolist()
@@ -168,15 +222,15 @@ class ByKey:
         return Operations(self._history, np.flatnonzero(self._mask & (self._history.columns["key"] == key)))
 
     @cached_property
-    def _mask(self) -> npt.NDArray[np.bool_]:
+    def _mask(self) -> Flags:
         return self._wanted[self._history.columns["f"]]
 
     @cached_property
-    def _rows(self) -> Rows:
+    def _rows(self) -> Ints:
         return np.flatnonzero(self._mask)
 
     @cached_property
-    def _parts(self) -> dict[int, Rows]:
+    def _parts(self) -> dict[int, Ints]:
         if not len(self._rows):
             return {}
         if not self._keyed:

@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from checkers.history.foreign_values import FrozenMap
 from checkers.history.history import History, bad_row
-from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.row_format import NONE, F
 
 _WRITE: Final = F.WRITE  # faster, see `checkers.models.model`: searches call `step` very often
@@ -24,30 +25,25 @@ class Register(Model):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._initial: Hashable = None if settings.initial is UNSET else settings.initial
+        self.initial: State = None if settings.initial is UNSET else settings.initial
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
         """Histories without a table of values write `row_format.NONE` for the initial value."""
         made = cls(settings)
         if not history.values:
-            made._initial = NONE
+            made.initial = NONE
         return made
-
-    @property
-    def initial(self) -> State:
-        return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         if operation.f == _WRITE:
-            written: State = operation.value
-            return written
+            return operation.value
         return state if says_nothing(operation, self._settings) or operation.value == state else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
         return operation.f == _WRITE
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
         """A read needs the writes of its value. Other operations need nothing: they only end the value before them."""
         if operation.f != F.READ or says_nothing(operation, self._settings):
             return ()
@@ -72,7 +68,7 @@ class CasRegister(Register):
     def evidence(self, operation: Operation) -> bool:
         return operation.f == _CAS and self._settings.failed_cas == "observes"
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
         """The writes of the value that was read or expected; a failed compare-and-set needs all that came before it."""
         if operation.f == F.CAS and operation.failed:
             return None
@@ -122,7 +118,7 @@ class MultiRegister(Model):
         self._any: tuple[Any, ...] = (UNSET, None) if settings.nil_read == "unknown" else (UNSET,)
         given = settings.initial
         by_key = isinstance(given, (Mapping, FrozenMap))
-        self._initial: dict[Hashable, Any] = dict(given) if by_key else {}
+        self.initial: State = frozenset(dict(given).items() if by_key else ())
         self._otherwise = None if given is UNSET or by_key else given
 
     @classmethod
@@ -139,13 +135,8 @@ class MultiRegister(Model):
                 raise bad_row(history, row, str(error)) from error
         return cls(settings)
 
-    @property
-    def initial(self) -> State:
-        return frozenset(self._initial.items())
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
+    def step(self, state: frozenset[tuple[Hashable, Any]], operation: Operation) -> State | Illegal:
         """A transaction reads its own writes; what an unanswered one would have read is not known."""
-        assert isinstance(state, frozenset)
         values = dict(state)
         written = False
         for write, key, value in micro_operations(operation):
@@ -159,7 +150,7 @@ class MultiRegister(Model):
     def changes(self, operation: Operation) -> bool:
         return any(micro.write for micro in micro_operations(operation))
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """The operations that wrote a value that was read, under the key under which it was read."""
         reads = {(m.key, m.value) for m in micro_operations(operation) if not m.write and m.value not in self._any}
         if operation.unknown or not reads:

@@ -4,13 +4,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
 
 from checkers.history.history import History
-from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.row_format import NONE, F, Reason
 
 REFUSALS: Final = (Reason.STALE_TOKEN, Reason.NOT_OWNER)
 """Reasons which say that the fence refused the access. An access that failed otherwise never reached the store."""
-LOWEST: Final = -(1 << 63) - 1
-"""Below every token."""
+LOWEST: Final = -(1 << 63) - 1  # below every token
 HIGHEST: Final = (1 << 63) - 1
 
 
@@ -56,7 +56,7 @@ class FencedStore(Model):
     def __init__(self, rule: Rule, initial: Hashable = NONE, *, silent_nil: bool = False) -> None:
         """silent_nil: a nil that was read says nothing (`Settings.nil_read`)."""
         self._reads, self._strict = rule
-        self._initial = initial
+        self.initial: State = Fence(LOWEST, initial)
         self._silent_nil = silent_nil
 
     @classmethod
@@ -67,12 +67,7 @@ class FencedStore(Model):
             initial = None if history.values else NONE
         return cls(rule_of(history, settings), initial, silent_nil=settings.nil_read == "unknown")
 
-    @property
-    def initial(self) -> State:
-        return Fence(LOWEST, self._initial)
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Fence)
+    def step(self, state: Fence, operation: Operation) -> State | Illegal:
         highest, value = state
         if operation.f == F.WRITE:
             value = operation.value
@@ -92,7 +87,7 @@ class FencedStore(Model):
     def evidence(self, operation: Operation) -> bool:
         return operation.reason in REFUSALS and self._passes_fence(operation)
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int]:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int]:
         """A read needs the writes of its value, a refusal needs all accesses that may have raised the bar by then."""
         if operation.failed:
             least = operation.token + (0 if self._strict and operation.f == F.WRITE else 1)
@@ -124,6 +119,7 @@ class CompareOwner(Model):
     """
 
     sees = ("row", "f", "outcome", "owner", "value", "flags", "reason")
+    initial = Owned(0, NONE, frozenset())
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         """operations: all of the key, without those that never reached the store."""
@@ -139,12 +135,7 @@ class CompareOwner(Model):
                 self._searched.add(operation.owner)
             last[operation.owner] = max(last.get(operation.owner, 0), operation.ret)
 
-    @property
-    def initial(self) -> State:
-        return Owned(0, NONE, frozenset())
-
-    def step(self, state: State, operation: Operation) -> State | Illegal:
-        assert isinstance(state, Owned)
+    def step(self, state: Owned, operation: Operation) -> State | Illegal:
         owner, value, seen = state
         searched = operation.owner in self._searched
         if not operation.final and (operation.owner not in seen if searched else operation.row in self._first):

@@ -5,16 +5,18 @@ set of `row_format.F` that the model is about (all by default). Every error of i
 """
 
 import importlib
-import importlib.util
+import runpy
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from checkers.history.foreign_values import shown, spelled
 from checkers.history.history import History
 from checkers.models.all_models import MODELS, Specification, make
-from checkers.models.model import Illegal, Model, Operation, Peers, Settings, State
+from checkers.models.model import Illegal, Model, Operation, Settings, State
+from checkers.models.operations import Operations
 from checkers.row_format import F
 
 OWN: Final = (Exception, SystemExit)
@@ -61,7 +63,7 @@ class Own(Model):
             if not hasattr(model, needed):
                 raise ModelError(f"model {shown(name)} has no {needed}")
         self._step: Callable[[State, Operation], State | Illegal] = model.step
-        self._initial: State = self._ask("initial", lambda: _hashable(model.initial))
+        self.initial: State = self._ask("initial", lambda: _hashable(model.initial))
         self._changes: Any = getattr(model, "changes", super().changes)
         self._evidence: Any = getattr(model, "evidence", super().evidence)
         self._needs: Any = getattr(model, "needs", super().needs)
@@ -69,10 +71,6 @@ class Own(Model):
         if isinstance(sees, str) or not set(sees) <= set(Operation._fields):
             raise ModelError(f"model {shown(name)}: sees are not fields of an operation: {shown(str(sees))}")
         self.sees: Sequence[str] = tuple(sees)
-
-    @property
-    def initial(self) -> State:
-        return self._initial
 
     def step(self, state: State, operation: Operation) -> State | Illegal:
         try:
@@ -86,7 +84,7 @@ class Own(Model):
     def evidence(self, operation: Operation) -> bool:
         return bool(self._ask("evidence", self._evidence, operation))
 
-    def needs(self, operation: Operation, peers: Peers) -> Iterable[int] | None:
+    def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
         def rows(operation: Operation) -> list[int] | None:
             needed = self._needs(operation, peers)
             return None if needed is None else [int(row) for row in needed]
@@ -110,15 +108,9 @@ class Own(Model):
 def _module(place: str) -> Any:
     if not place.endswith(".py"):
         return importlib.import_module(place)
-    path = Path(place)
-    if not path.is_file():
+    if not Path(place).is_file():
         raise FileNotFoundError("no such file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError("not a module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(place))
 
 
 def _made(name: str, maker: Any, history: History, settings: Settings) -> Own:

@@ -62,7 +62,7 @@ class _Shrinker:
     def _attempts(self, suspects: Sequence[int]) -> Iterator[frozenset[int]]:
         """Closed sets that may be bad: the suspects', then with more and more rows invoked before, then all rows."""
         rows = self._operations.rows
-        last = self._operations.only(suspects[-1:])[0]
+        (last,) = self._operations.only(suspects[-1:])
         until = int(np.searchsorted(self._operations.array("inv"), last.ret, "right"))
         tried: frozenset[int] = frozenset()
         for size in (0, *_windows(until), until):

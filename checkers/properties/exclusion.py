@@ -6,8 +6,9 @@ inside at once; no TTL enters. `permits` asks whether a semaphore ever had more 
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Final
 
@@ -18,22 +19,18 @@ from checkers.engines.lease_schedule import conflicts
 from checkers.engines.lease_sessions import fewest_grants, solve_sessions
 from checkers.history.finding import Finding, OutOfBudget
 from checkers.history.holds_and_lease_ends import IN_SESSIONS, Hold, exclude
+from checkers.history.interval_sets import Span
 from checkers.history.order_of_grants import ordered_by_tokens
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, ONE_HOLDER, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised
 from checkers.properties.violation_stories import in_turn
 
-GAP: Final = "gap at hand-over (ms, median)"
-OVERLAP: Final = "longest overlap (ms)"
-MOST_INSIDE: Final = "most inside at once"
-
 SECONDS: Final = 30.0
 SECONDS_ACROSS: Final = 20.0
 """Limits of the search for an order of grants: for all keys one by one, and for all together. Few histories need it."""
 
-Span = tuple[int, int, Hold]
-"""(begin, end, hold); begin and end in ns."""
+_INSIDE: Final = attrgetter("ret", "left")  # when a client was inside: (begin, end), in ns
 
 
 def _examine_server(view: View) -> Examined:
@@ -66,11 +63,7 @@ def _examine_server(view: View) -> Examined:
 def _examine_holders(view: View) -> Examined:
     """Whether no two, or no more than there are permits, were inside at once: checkers/CONDITIONS.md, section 7."""
     if view.facts.permits > 1:
-        findings = [
-            _crowd_finding("too-many-inside", at, crowd)
-            for holds in view.holds.by_key.values()
-            for at, crowd in _crowds(_inside(holds), view.facts.permits)
-        ]
+        findings = _crowd_findings(view, "too-many-inside", _INSIDE)
     else:
         findings = [
             Finding("overlap", later.ret, (earlier.row, later.row), in_turn((earlier, later)))
@@ -82,10 +75,6 @@ def _examine_holders(view: View) -> Examined:
 
 def _exercise_server(view: View) -> Exercise:
     return Exercise(lock_unexercised(view))
-
-
-def _exercise_holders(view: View) -> Exercise:
-    return _exercise_permits(view) if view.facts.permits > 1 else _exercise_server(view)
 
 
 def _hand_over_times(view: View) -> dict[str, int]:
@@ -100,7 +89,10 @@ def _hand_over_times(view: View) -> dict[str, int]:
                 overlapped = max(overlapped, min(earlier.left, later.left) - later.ret)
                 if later.inv <= earlier.left <= later.ret:
                     gaps.append(later.ret - earlier.left)
-    return {GAP: int(median(gaps[1:] or gaps)) // 1_000_000, OVERLAP: overlapped // 1_000_000}
+    return {
+        "gap at hand-over (ms, median)": int(median(gaps[1:] or gaps)) // 1_000_000,
+        "longest overlap (ms)": overlapped // 1_000_000,
+    }
 
 
 def overlaps(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
@@ -133,26 +125,34 @@ def _finding(conflict: Sequence[Hold]) -> Finding:
 
 def _examine_permits(view: View) -> Examined:
     """Sound. A finding for each grant of a permit while all permits were certainly taken."""
-    findings = []
-    for holds in view.holds.by_key.values():
-        spans = sorted(((hold.latest, hold.core_end, hold) for hold in holds), key=lambda span: span[0])
-        findings += [_crowd_finding("too-many-granted", at, crowd) for at, crowd in _crowds(spans, view.facts.permits)]
-    return Examined(findings)
+    return Examined(_crowd_findings(view, "too-many-granted", attrgetter("latest", "core_end")))
+
+
+def _exercise_holders(view: View) -> Exercise:
+    return _exercise_permits(view) if view.facts.permits > 1 else Exercise(lock_unexercised(view))
 
 
 def _exercise_permits(view: View) -> Exercise:
     most, room = most_inside(view), view.facts.permits
     empty = None if most >= room else f"no more than {most} inside at once, {room} needed"
-    return Exercise(empty or lock_unexercised(view), {MOST_INSIDE: most})
+    return Exercise(empty or lock_unexercised(view), {"most inside at once": most})
 
 
-def _crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Hold, ...]]]:
-    """Every time at which one more span begins than there is room for: (ns, holds of all open spans, the newest last).
+def _crowd_findings(view: View, kind: str, times: Callable[[Hold], Span]) -> list[Finding]:
+    return [
+        Finding(kind, at, tuple(hold.row for hold in crowd), in_turn(crowd))
+        for holds in view.holds.by_key.values()
+        for at, crowd in _crowds(holds, times, view.facts.permits)
+    ]
 
-    spans must be in the order in which they begin; a span without length does not count.
+
+def _crowds(holds: Iterable[Hold], times: Callable[[Hold], Span], room: int) -> Iterator[tuple[int, tuple[Hold, ...]]]:
+    """Every time at which one more hold begins than there is room for: (ns, all open holds, the newest last).
+
+    times: when a hold begins and ends; one without length does not count.
     """
     there: list[tuple[int, Hold]] = []
-    for begin, end, hold in spans:
+    for begin, end, hold in sorted(((*times(hold), hold) for hold in holds), key=itemgetter(0)):
         there = [(until, other) for until, other in there if until > begin]
         if end > begin:
             there.append((end, hold))
@@ -160,19 +160,10 @@ def _crowds(spans: Iterable[Span], room: int) -> Iterator[tuple[int, tuple[Hold,
                 yield begin, tuple(other for _, other in there)
 
 
-def _crowd_finding(kind: str, at: int, crowd: tuple[Hold, ...]) -> Finding:
-    return Finding(kind, at, tuple(hold.row for hold in crowd), in_turn(crowd))
-
-
-def _inside(holds: Iterable[Hold]) -> list[Span]:
-    """When each client was inside. holds: in the order in which their acquires returned."""
-    return [(hold.ret, hold.left, hold) for hold in holds]
-
-
 def most_inside(view: View, *, shared: bool = False) -> int:
     """The largest number of clients that were inside one key at once. shared: counts readers alone."""
     counted = [[hold for hold in holds if hold.shared or not shared] for holds in view.holds.by_key.values()]
-    return max((len(crowd) for holds in counted for _, crowd in _crowds(_inside(holds), 0)), default=0)
+    return max((len(crowd) for holds in counted for _, crowd in _crowds(holds, _INSIDE, 0)), default=0)
 
 
 SERVER_EXCLUSION: Final = Property("server-exclusion", _examine_server, _exercise_server, needs=ONE_HOLDER)

@@ -16,9 +16,6 @@ from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker, undisturbed
 from checkers.row_format import ACQUIRES, F, Outcome, Reason
 
-ANSWERED: Final = "calls that ended"
-SLOWEST: Final = "longest call beyond its timeout (ms)"
-
 _OTHERS: Final = (F.RENEW, F.RELEASE, F.KEEP_ALIVE)
 
 _LAPSES: Final = ("freeze", "stall", "call")
@@ -26,11 +23,8 @@ _LAPSES: Final = ("freeze", "stall", "call")
 
 
 def _examine(view: View) -> Examined:
-    """Whether every acquire returned within its patience and the margin, and every other call within the margin.
-
-    A try has no patience. An acquire that was granted is judged by the longest patience of the trial. An acquire or a
-    release that never ended lasted at least until the last deed of any worker, unless its worker was killed. An
-    acquire that says that its patience has passed, and that met no fault, may say so by the margin too early at most.
+    """Whether every acquire returned within its patience and the margin, every other call within the margin, and no
+    acquire timed out earlier than that: checkers/CONDITIONS.md, section 12.
     """
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
@@ -57,12 +51,12 @@ def _examine(view: View) -> Examined:
                 limits = f"it was told to wait for {allowed / 1e9:g} s, and the margin is {margin / 1e9:g} s"
                 why = f"So a client gave up after {waited / 1e9:.3g} s, but {limits}."
                 findings.append(Finding("gave-up-early", view.ret[row], (row,), conclusion=why))
-    return Examined(findings, {SLOWEST: slowest // 1_000_000})
+    return Examined(findings, {"longest call beyond its timeout (ms)": slowest // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
     judged = len(view.once(_ended))
-    return Exercise(fault_missed(view) if judged else "no call ended", {ANSWERED: judged})
+    return Exercise(fault_missed(view) if judged else "no call ended", {"calls that ended": judged})
 
 
 def _hanging(view: View) -> list[int]:

@@ -133,10 +133,8 @@ def _stale_attempts(view: View) -> int:
     return sum(
         view.inv[row] > following[hold.row][0]
         for ops in view.once(accesses).values()
-        for row in ops.rows.tolist()
+        for row, hold in view.with_holds(ops.rows.tolist())
         if reads or view.f[row] == F.WRITE
-        for hold in [view.hold_of(row)]
-        if hold is not None
     )
 
 

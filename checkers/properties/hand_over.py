@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.claims import NO_FAULT
 from checkers.history.finding import Finding
 from checkers.history.history import Facts
 from checkers.history.holds_and_lease_ends import Hold
@@ -25,60 +24,47 @@ from checkers.properties.releases import waits_for
 from checkers.properties.shared_counters import Exercise, idle, unanswered, unless, unserved
 from checkers.row_format import INFINITY, NOT_ASKED, SHARED, F, Reason
 
-JUDGED: Final = "releases that somebody waited for"
-TRIED: Final = "tries of a free lock"
-SLOWEST: Final = "slowest hand-over (ms)"
-LEAST: Final = 10
-"""How many releases in vain cannot be chance."""
+LEAST: Final = 10  # how many releases in vain cannot be chance
 SHARE: Final = 4
 """The bound divided by this: how long others must have waited before the lease could end, for a release in vain."""
 
 
 class HandOver(NamedTuple):
-    """The wait for the next grant, after a release or after a grant that left a permit free. Times in ns.
-
-    since    return of the release, or of that grant.
-    waiting  when others waited, from `since` to `end`, while the service can have granted them the lock.
-    end      return of the next grant, else end of the history; earlier if a fault or doubt about readers came before.
-    late     when the bound was missed; if it was not, `end`.
-    granted  whether there was a grant.
-    counts   whether it exercises the property. Somebody must have waited from the release's return on, and have got the
-             lock within the bound, whoever was stalled, or have waited for some time without a stall.
-    """
+    """The wait for the next grant, after a release or after a grant that left a permit free. Times in ns."""
 
     hold: Hold
-    since: int
-    waiting: list[Span]
-    end: int
-    late: int
+    since: int  # return of the release, or of that grant
+    waiting: list[Span]  # when others waited, until `end`, while the service can have granted them the lock
+    end: int  # return of the next grant, else end of the history; earlier if a fault or doubt about readers came before
+    late: int  # when the bound was missed; if it was not, `end`
     granted: bool
+    # Whether it exercises the property. Somebody must have waited from the release's return on, and have got the lock
+    # within the bound, whoever was stalled, or have waited for some time without a stall.
     counts: bool
 
 
 def _examine(view: View) -> Examined:
     """Whether, after each release or grant that returned and left a permit free, the next grant returned within the
-    bound; and whether no try was refused a free lock.
-
-    The time counts in which an answered acquire certainly waited, without stalls, silences, and acquires that found no
-    service. Sound: checkers/CONDITIONS.md, section 12.
+    bound; and whether no try was refused a free lock. Sound: checkers/CONDITIONS.md, section 12.
     """
     hand_overs = view.once(_hand_overs)
     findings = [_told(view, given, given.late) for given in hand_overs if given.late < given.end]
     refused = (row for row in view.once(_free_tries) if view.reason[row] == Reason.HELD)
     findings += [*_in_vain(view), *(Finding("refused-while-free", view.ret[row], (row,)) for row in refused)]
     slowest = max((length(given.waiting) for given in hand_overs), default=0)
-    return Examined(findings, {SLOWEST: slowest // 1_000_000})
+    return Examined(findings, {"slowest hand-over (ms)": slowest // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
     judged = _at_once(view) + sum(given.counts for given in view.once(_hand_overs))
     missing = unless(judged, "nobody waited for what was released, away from faults")
-    return Exercise(missing, {JUDGED: judged, TRIED: len(view.once(_free_tries))})
+    return Exercise(
+        missing, {"releases that somebody waited for": judged, "tries of a free lock": len(view.once(_free_tries))}
+    )
 
 
 def _unexpected(facts: Facts) -> str | None:
-    faults = any(name != NO_FAULT for name in facts.fault_names)
-    return "faults may take up all of the time" if faults else None
+    return "faults may take up all of the time" if facts.planned else None
 
 
 def _in_vain(view: View) -> list[Finding]:
@@ -106,11 +92,8 @@ def _told(view: View, given: HandOver, at: int, kind: str = "handed-over-late") 
 
 
 def _free_tries(view: View) -> list[int]:
-    """Rows of the answered tries of a lock that had certainly been free for the bound, and was until the answer.
-
-    Free: fewer others than there are permits asked in that time, or held it, or may have had it without an answer. A
-    client that left may keep a try out for the bound. Only tries before any fault count. Left out are those that met a
-    stall or a silence, or followed one within the bound (not a renewal that was under way).
+    """Rows of the answered tries, before any fault, of a lock that had certainly been free for the bound, and was until
+    the answer. Left out are those that met a stall or a silence, or followed one within the bound.
     """
     bound, before, spans = view.facts.bounds.get(HAND_OVER.id), view.once(_quiet)[0], view.once(idle)
     if bound is None:
@@ -171,10 +154,8 @@ def _hand_overs(view: View) -> list[HandOver]:
 
 
 def _over(holds: Sequence[Hold]) -> Iterator[int]:
-    """When each hold was over, as far as the history knows: `Hold.over`.
-
-    Of a reader without an acknowledged release nobody knows that: others come and go beside it while its lease lasts,
-    and leases may end late. It was over when a writer's grant returned that was sent after its own.
+    """When each hold was over, as far as the history knows: `Hold.over`; of a reader without an acknowledged release,
+    which others may join, when a writer's grant returned that was sent after its own.
     """
     given = first_sent_later([hold.ret for hold in holds], [hold for hold in holds if not hold.shared])
     for hold, (returned, _) in zip(holds, given, strict=True):

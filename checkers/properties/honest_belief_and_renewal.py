@@ -29,13 +29,9 @@ ENDED: Final = ("freeze-*", "late-write", "stall-renewal", "kill-renewal")
 """Faults under which the leases of some holders end."""
 ALL_KNOWN: Final = ("grant", "quorum")
 """Kinds of leases that only recorded operations prolong. A session may be kept alive by pings that are not recorded."""
-NOTICED: Final = "losses noticed"
-LONGEST: Final = "longest false belief (ms)"
 
 EXERCISED: Final = (*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder")
 """Faults under which a client certainly renews, and sometimes too late."""
-RENEWED: Final = "renewals acknowledged"
-REFUSED: Final = "renewals and releases refused"
 
 
 def _examine_belief(view: View) -> Examined:
@@ -61,13 +57,13 @@ def _examine_belief(view: View) -> Examined:
             findings.append(Finding("believed-too-long", at, (hold.row, later), (hold.row, later)))
         elif bound is not None and known and not hold.open and ended > (due := max(hold.expiry + bound, hold.ret)):
             findings.append(Finding("believed-past-lease", due, (hold.row,), (hold.row,)))
-    return Examined(findings, {LONGEST: -(-longest // 1_000_000)})
+    return Examined(findings, {"longest false belief (ms)": -(-longest // 1_000_000)})
 
 
 def _exercise_belief(view: View) -> Exercise:
     noticed = sum(hold.lost >= 0 for hold in view.holds)
     missing = lock_unexercised(view) or unless(noticed, "no client held on until its lease could have ended")
-    return Exercise(missing, {NOTICED: noticed})
+    return Exercise(missing, {"losses noticed": noticed})
 
 
 def _no_lease_ends(facts: Facts) -> str | None:
@@ -94,10 +90,7 @@ class RenewedLease(NamedTuple):
 
 
 def _examine_renewal(view: View) -> Examined:
-    """Definite. Whether no renewal sent after a certainly later grant had returned was acknowledged, nor any that no
-    server can have answered, no renewal or release was refused while its lease was in force, and no lock was granted on
-    a lease called over (etcd #11456).
-    """
+    """Definite: checkers/CONDITIONS.md, section 11. etcd #11456 granted a lock on a lease that it had called over."""
     following = superseded(view)
     findings = [*_renewed_by_nobody(view)]
     for lease in view.once(_leases):
@@ -143,8 +136,8 @@ def _renewed_by_nobody(view: View) -> Iterator[Finding]:
 def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:
     """ns; until when a lease is certainly in force if what was answered before `asked` (ns) prolonged it.
 
-    Servers with a grain tell each other only now and then who is alive, so the last sign of life may be unknown to
-    them. It counts for no more than the grain after the last sign that came half a grain or more before it.
+    Servers with a grain tell each other only now and then who is alive: a sign of life counts for no more than the
+    grain after the last one that came half a grain or more before it.
     """
     grain = view.facts.grain
     signs = [lease.begun, *(view.inv[other] for other in lease.renewed if view.ret[other] <= asked)]
@@ -160,7 +153,7 @@ def _exercise_renewal(view: View) -> Exercise:
     renewed, refused = sum(len(lease.renewed) for lease in leases), sum(len(lease.refused) for lease in leases)
     refused += sum(_release_refused(view, hold) for hold in view.holds)
     missing = fault_missed(view) if renewed or refused else "no renewal was answered, and no release refused"
-    return Exercise(missing, {RENEWED: renewed, REFUSED: refused})
+    return Exercise(missing, {"renewals acknowledged": renewed, "renewals and releases refused": refused})
 
 
 def _nobody_renews(facts: Facts) -> str | None:

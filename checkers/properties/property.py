@@ -15,8 +15,7 @@ from checkers.properties.check_result import CheckResult, Proof
 from checkers.properties.shared_counters import Exercise, counters
 from checkers.properties.violation_stories import Narrator
 
-HANGS: Final = ("stall-holder", "long-call")
-"""Faults under which a holder hangs while its client's renewal goes on."""
+HANGS: Final = ("stall-holder", "long-call")  # faults under which a holder hangs while its client's renewal goes on
 NO_BOUND: Final = "the lock declares no bound"
 
 
@@ -54,36 +53,25 @@ class Examined:
 @final
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property.
-
-    examine      looks for violations.
-    exercise     counts what exercised the property, and says what is missing so that a pass means something. It must be
-                 cheap: a trial that still runs calls it twice a second.
-    needs        what a lock must have so that the property can be asked of it.
-    bounded      whether only a bound of time decides it. The lock must then declare that bound as well.
-    optional     whether it is asked only of locks that say something about it.
-    by_workload  whether only workloads that name it exercise it.
-    under        patterns of the faults without which nothing can exercise it; empty if any trial can.
-    unexpected   why a trial is not made to exercise it, or None. The property is asked all the same, but a pass that
-                 nothing exercised is then not applicable.
-    when_said    those faults of `under` under which it is asked only of locks that say something about it.
-    final        whether it is judged by what is read at the end, which a trial that still runs does not have.
-    of_the_service   whether the service owes the property to every lock, whether the lock claims it or not.
-    not_expected_in  store mode → why nobody exercises it there on purpose, unless the lock claims it or has a hazard.
-    """
+    """One property."""
 
     id: str
-    examine: Callable[[View], Examined]
+    examine: Callable[[View], Examined]  # looks for violations
+    # Counts what exercised the property, and says what is missing so that a pass means something. It must be cheap: a
+    # trial that still runs calls it twice a second.
     exercise: Callable[[View], Exercise]
-    needs: frozenset[Need] = frozenset()
-    bounded: bool = False
-    optional: bool = False
-    by_workload: bool = False
-    under: tuple[str, ...] = ()
+    needs: frozenset[Need] = frozenset()  # what a lock must have so that the property can be asked of it
+    bounded: bool = False  # whether only a bound of time decides it, which the lock must then declare as well
+    optional: bool = False  # whether it is asked only of locks that say something about it
+    by_workload: bool = False  # whether only workloads that name it exercise it
+    under: tuple[str, ...] = ()  # patterns of the faults without which nothing can exercise it; empty if any trial can
+    # Why a trial is not made to exercise it, or None. It is asked all the same, but a pass that nothing exercised is
+    # then not applicable.
     unexpected: Callable[[Facts], str | None] = lambda _: None
-    when_said: tuple[str, ...] = ()
-    final: bool = False
-    of_the_service: bool = False
+    when_said: tuple[str, ...] = ()  # faults of `under` under which it is asked only of locks that say something of it
+    final: bool = False  # whether it is judged by what is read at the end, which a trial that still runs does not have
+    of_the_service: bool = False  # whether the service owes it to every lock, whether the lock claims it or not
+    # Store mode → why nobody exercises it there on purpose, unless the lock claims it or has a hazard.
     not_expected_in: Mapping[str, str] = field(default_factory=dict)
 
     def missing(self, view: View) -> str | None:

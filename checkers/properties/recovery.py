@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from checkers.claims import ANY, NO_FAULT
+from checkers.claims import ANY
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.interval_sets import Span, clipped, length, moment, shared_by, united, without
@@ -20,8 +20,6 @@ from checkers.properties.shared_counters import Exercise, ending, error_text, fa
 from checkers.properties.violation_stories import Narrator, listing
 from checkers.row_format import INFINITY, NOT_ASKED, SHARED, Outcome, Reason
 
-ASKED: Final = "keys asked for after the heal"
-SLOWEST: Final = "slowest recovery (ms)"
 NO_SERVICE: Final = (Reason.UNAVAILABLE, Reason.NOT_OWNER)
 """Reasons with which an acquire fails that the service did not decide."""
 AGAIN: Final = 6
@@ -40,10 +38,8 @@ class KeyRecovery(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound.
-
-    When the bound begins: checkers/CONDITIONS.md, section 12. A client that gets in beside others (a reader, or one of
-    several) shows that the lock is granted again. How long that took counts only if it was in time.
+    """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound, and all of
+    the lock came back, and each client had an answer: checkers/CONDITIONS.md, section 12.
     """
     cases = view.once(_cases)
     findings = [
@@ -53,17 +49,16 @@ def _examine(view: View) -> Examined:
     ]
     gone = {view.key[case.row] for case in cases if case.missed is not None}
     findings += [*_recovered_in_part(view, gone), *_without_answers(view)]
-    return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
+    return Examined(findings, {"slowest recovery (ms)": max((case.late for case in cases), default=0) // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
     judged = len(view.once(_cases))
-    faults = [name for name in view.facts.fault_names if name != NO_FAULT]
-    missing = unless(faults, "there was no fault to recover from") or fault_missed(view)
+    missing = unless(view.facts.planned, "there was no fault to recover from") or fault_missed(view)
     missing = missing or unless(_healed(view), "the fault was never healed")
     missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
     missing = missing or _part_not_seen(view)
-    return Exercise(missing, {ASKED: judged})
+    return Exercise(missing, {"keys asked for after the heal": judged})
 
 
 def _part_not_seen(view: View) -> str | None:
@@ -121,11 +116,8 @@ def _case(view: View, key: int, requests: Sequence[int], healed: int, bound: int
 
 
 def _recovered_in_part(view: View, known: Container[int]) -> Iterator[Finding]:
-    """Keys of which a part never came back: of several permits not all were held at once again, or no writer beside
-    readers was granted the lock again, while somebody waited for it for the bound though there was room.
-
-    What was granted before the heal is held until its client is no longer inside. An acquire without an answer may hold
-    the lock from then on, if it was not given up before the heal. known: keys that did not come back at all.
+    """Keys of which a part never came back though there was room for it: of several permits not all were held at once
+    again, or no writer beside readers was granted the lock again. known: keys that did not come back at all.
     """
     healed, bound, permits = _healed(view), view.facts.bounds.get(RECOVERY.id, 0), view.facts.permits
     for key, rows in view.attempts_by_key.items() if healed and bound else ():
@@ -162,10 +154,8 @@ def _recovered_in_part(view: View, known: Container[int]) -> Iterator[Finding]:
 
 
 def _without_answers(view: View) -> Iterator[Finding]:
-    """Workers whose acquires all failed, for the bound after the heal, while others were granted the lock: the service
-    was unavailable, called the session over, or gave no answer before the patience had passed.
-
-    A contender's refusal is an answer. Time counts in which the worker asks, or asked `AGAIN` before.
+    """Workers whose acquires all failed by the service, for the bound after the heal, while others were granted the
+    lock. A contender's refusal is an answer.
     """
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
     after = (row for row in view.attempts() if view.stopped[row] > healed)

@@ -8,7 +8,6 @@ from typing import Final, final
 
 import numpy as np
 
-from checkers.claims import NO_FAULT
 from checkers.history.counting import apart, grouped
 from checkers.history.history import FaultInterval
 from checkers.history.holds_and_lease_ends import Hold
@@ -16,14 +15,11 @@ from checkers.history.interval_sets import Span, united
 from checkers.history.view import View
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, NESTED, SHARED, F, Outcome, Reason
 
-EXCLUSION: Final = frozenset({"server-exclusion", "permits"})
-"""One of these is asked of every lock."""
+EXCLUSION: Final = frozenset({"server-exclusion", "permits"})  # one of these is asked of every lock
 ON_LEASES: Final = frozenset({"clock", "wipe", "failover"})
 """Kinds of faults that affect what a server knows of a lease, so that a lease must be in force at that moment."""
-STORE: Final = "the store"
-"""The name of the store in a hit: the one end of a link that is no server."""
-TEXT_SHOWN: Final = 80
-"""How many characters of a recorded error text are repeated."""
+STORE: Final = "the store"  # the name of the store in a hit: the one end of a link that is no server
+TEXT_SHOWN: Final = 80  # how many characters of a recorded error text are repeated
 
 
 @final
@@ -42,7 +38,6 @@ HAND_OVERS: Final = "hand-overs"
 CONTENDED: Final = "contended acquires"
 UNDER_FAULT: Final = "operations under a fault"
 EXPIRED: Final = "leases that expired while held"
-UNANSWERED: Final = "unknown outcomes"
 MIXED: Final = "operations in the mixed state"
 
 
@@ -56,7 +51,7 @@ def counters(view: View) -> dict[str, int]:
         CONTENDED: contended(view),
         UNDER_FAULT: _in_flight(view, [(fault.begun, fault.over) for fault in view.struck]),
         EXPIRED: sum(hold.expiry < hold.left for hold in view.holds),
-        UNANSWERED: int((view.array("outcome") == Outcome.INFO).sum()),
+        "unknown outcomes": int((view.array("outcome") == Outcome.INFO).sum()),
         **({MIXED: mixed(view, rolled)} if rolled else {}),
     }
 
@@ -108,11 +103,8 @@ def mixed(view: View, rolled: Sequence[FaultInterval]) -> int:
 
 def stalls_by_worker(view: View) -> dict[int, list[Span]]:
     """Worker → when the machine did not run it. A stall that a kill cut off is left out."""
-    spans: dict[int, list[Span]] = {}
-    for row in view.rows(F.STALL):
-        if view.stopped[row]:
-            spans.setdefault(view.worker(row), []).append((view.inv[row], view.stopped[row]))
-    return spans
+    by_worker = grouped((row for row in view.rows(F.STALL) if view.stopped[row]), view.worker)
+    return {worker: [(view.inv[row], view.stopped[row]) for row in rows] for worker, rows in by_worker.items()}
 
 
 def unserved(view: View) -> list[Span]:
@@ -121,19 +113,16 @@ def unserved(view: View) -> list[Span]:
 
 
 def idle(view: View) -> list[Span]:
-    """When the machine stalled a worker of the lane, or the service, starved of CPU perhaps, may have served nobody."""
-    return united([*view.once(unserved), *_unanswered_renewals(view)])
-
-
-def _unanswered_renewals(view: View) -> list[Span]:
-    """When a renewal or a keep-alive had no answer.
+    """When the machine stalled a worker of the lane, or the service, starved of CPU perhaps, may have served nobody: it
+    did not answer the trial, a renewal or a keep-alive.
 
     Without a lease only a lost answer counts. Others may be late because another thread uses the client's one
     connection. In such lanes the trial itself asks the service as well.
     """
     ended, leased = view.ended.tolist(), view.facts.lease != "none"
     renewals = (row for row in view.rows(F.RENEW, F.KEEP_ALIVE) if leased or view.outcome[row] == Outcome.INFO)
-    return [*((view.inv[row], ended[row]) for row in renewals), *view.once(unanswered)]
+    waited = ((view.inv[row], ended[row]) for row in renewals)
+    return united([*view.once(unserved), *waited, *view.once(unanswered)])
 
 
 def unanswered(view: View) -> list[Span]:
@@ -165,9 +154,7 @@ def undisturbed(row: int, view: View) -> bool:
 def fault_missed(view: View) -> str | None:
     """Why the faults of the plan did not touch the lane, or None."""
     came = grouped(view.struck, lambda fault: fault.name)
-    for name in view.facts.fault_names:
-        if name == NO_FAULT:
-            continue
+    for name in view.facts.planned:
         if name not in came:
             return f"{name} never took effect"
         if not any(fault.kind not in ON_LEASES or _met_a_lease(fault, view) for fault in came[name]):

@@ -19,14 +19,8 @@ from checkers.properties.violation_stories import Narrator
 from checkers.row_format import FINAL, LATE, NONE, F, Outcome
 
 ACKNOWLEDGED: Final = "acknowledged updates"
-LOST: Final = "lost updates"
-FORKS: Final = "lists that were written back twice"
 
-SALES: Final = "inventory"
-"""The workload in which the jobs are the sales."""
-JOBS: Final = "jobs"
-DUPLICATES: Final = "duplicates"
-PER_JOBS: Final = "duplicates per 1000 jobs"
+SALES: Final = "inventory"  # the workload in which the jobs are the sales
 
 
 def _examine_lists(view: View) -> Examined:
@@ -59,7 +53,7 @@ def _examine_lists(view: View) -> Examined:
         forks += len({view.base[root] for root in branches})
     unread = [view.facts.keys[key] for key in writes if key not in final]
     unjudged = f"no final read of {', '.join(unread)}" if unread else None
-    return Examined(findings, {LOST: lost, FORKS: forks}, unjudged=unjudged)
+    return Examined(findings, {"lost updates": lost, "lists that were written back twice": forks}, unjudged=unjudged)
 
 
 def _exercise_lists(view: View) -> Exercise:
@@ -88,10 +82,8 @@ def _final_reads(view: View) -> dict[int, int]:
 
 def _writes(view: View) -> dict[int, dict[int, int]]:
     """Key → element → row of its write, refused ones included."""
-    result: dict[int, dict[int, int]] = {}
-    for row in view.rows(F.WRITE):
-        result.setdefault(view.key[row], {})[view.value[row]] = row
-    return result
+    by_key = grouped(view.rows(F.WRITE), view.key.__getitem__)
+    return {key: {view.value[row]: row for row in rows} for key, rows in by_key.items()}
 
 
 def _path(view: View, by_value: Mapping[int, int], final: int) -> tuple[list[int], Finding | None]:
@@ -154,13 +146,15 @@ def _examine_duplicates(view: View) -> Examined:
         for first, *repetitions in jobs
         for again in repetitions
     ]
-    return Examined(findings, {DUPLICATES: len(findings), PER_JOBS: 1000 * len(findings) // max(len(jobs), 1)})
+    return Examined(
+        findings, {"duplicates": len(findings), "duplicates per 1000 jobs": 1000 * len(findings) // max(len(jobs), 1)}
+    )
 
 
 def _exercise_jobs(view: View) -> Exercise:
     jobs = len(view.once(_jobs))
     few = None if jobs >= 2 else f"{jobs or 'no'} job{'s' * (jobs != 1)} done, 2 needed"
-    return Exercise(few or lock_unexercised(view) or write_missed(view), {JOBS: jobs})
+    return Exercise(few or lock_unexercised(view) or write_missed(view), {"jobs": jobs})
 
 
 def _jobs(view: View) -> list[list[int]]:

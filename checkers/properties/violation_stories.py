@@ -20,24 +20,16 @@ from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, S
 
 FULL_STORIES: Final = 50
 """How many violations of one result get a whole story. The others get only its last sentence."""
-HERD: Final = "herd"
-"""The kind of findings whose story says how often each client was woken."""
-OVERTAKEN: Final = "overtaken"
-"""The kind of findings whose story says since when each client waited."""
-LOST_UPDATE: Final = "lost-update"
-"""The kind of findings whose conclusion says what the reads show."""
-NOT_RECOVERED: Final = "not-recovered"
-"""The kind of findings whose conclusion says who asked for the lock."""
+HERD: Final = "herd"  # the kind of findings whose story says how often each client was woken
+NOT_RECOVERED: Final = "not-recovered"  # the kind of findings whose conclusion says who asked for the lock
 WITHOUT_FAULTS: Final = frozenset({HERD, "deadlock", "kept-by-another-name"})
 """Kinds of findings that no fault causes: they follow from how clients ask, or from what the service wakes."""
 WITH_ENDS: Final = frozenset({"kept-by-another-name", "freed-by-inner-release"})
 """Kinds of findings that rest on more than grants, and whose story still says how each earlier holder left."""
 FAULTS_TOLD: Final = 3
 """How many faults one story tells of: the latest. Faults of one name that were active at the same time count once."""
-FREEING: Final = 2
-"""How many releases one story tells of that may have freed the lock of a holder: the latest."""
-HARNESS: Final = "the harness"
-"""The subject of sentences about the final reads of the store."""
+FREEING: Final = 2  # how many releases one story tells of that may have freed the lock of a holder: the latest
+HARNESS: Final = "the harness"  # the subject of sentences about the final reads of the store
 _HITS: Final = {
     "freeze": "was frozen",
     "stall": "was stalled",
@@ -60,7 +52,7 @@ class Sentence:
     then: str = ""  # what follows the token, after a comma
     more: tuple[str, ...] = ()  # further clauses, each after a semicolon
     rows: tuple[int, ...] = ()  # the operations in it
-    known: frozenset[int] = frozenset()  # tokens that the sentence tells the reader: its own, and one that was granted
+    granted: int = NONE  # the token that it says was granted, `NONE` for none
 
     def __str__(self) -> str:
         return self.after(())
@@ -68,7 +60,7 @@ class Sentence:
     def after(self, others: Sequence["Sentence"]) -> str:
         """The text behind other sentences in one line. If all have this subject, it does not repeat what they say."""
         same = bool(others) and all(other.subject == self.subject for other in others)
-        known = {token for other in others for token in other.known} if same else ()
+        known = {token for other in others for token in (other.token, other.granted)} if same else ()
         subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
         token = f" with token {self.token}" if self.token != NONE and self.token not in known else ""
         main = f"{subject} {self.what}{token}{', ' if self.then else ''}{self.then}"
@@ -107,17 +99,19 @@ class Narrator:
         """A sentence for each event of the story, in order of time. holders: rows of grants."""
         view, kind = self._view, broken.kind
         holds = [view.holds.by_row[row] for row in holders]
-        if kind == NOT_RECOVERED:  # its conclusion speaks of who was granted the lock too late
-            holds = [hold for hold in holds if hold.ret <= broken.at]
         rows = tuple(dict.fromkeys(broken.rows))
         locks = self._locks((*holders, *rows))
-        told = [row for row in rows if row not in holders and not self._concluded(kind, row)]
+        told = [row for row in rows if row not in holders]
+        if kind == "lost-update":  # its conclusion says what the reads show
+            told = [row for row in told if view.f[row] != F.READ]
+        if kind == NOT_RECOVERED:  # its conclusion speaks of the requests, and of who was granted the lock too late
+            holds, told = [hold for hold in holds if hold.ret <= broken.at], []
         told += self._released_meanwhile(holds, kind)
         sentences = [self._did(row, locks) for row in told]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         for hold in holds:
             sentences += self._held(hold, broken, locks, last=hold is last, alone=not told and kind != NOT_RECOVERED)
-        if kind == OVERTAKEN:
+        if kind == "overtaken":
             sentences += map(self._waited, rows)
         if kind == HERD:
             sentences = [replace(each, more=(*each.more, *self._woken(each.rows))) for each in sentences]
@@ -144,10 +138,6 @@ class Narrator:
     def worker(self, process: int) -> str:
         """The worker that has this process number, or the harness."""
         return f"worker {self._view.facts.worker_of(process)}" if process >= 0 else HARNESS
-
-    def _concluded(self, kind: str, row: int) -> bool:
-        """Whether the conclusion speaks of an operation, so that it needs no sentence."""
-        return kind == NOT_RECOVERED or (kind == LOST_UPDATE and self._view.f[row] == F.READ)
 
     def _locks(self, rows: Iterable[int]) -> dict[int, str]:
         """Key → how the story calls its lock: "the lock" if there is only one, else "lock A", "lock B", ..."""
@@ -187,8 +177,7 @@ class Narrator:
             renewed = f"renewal, sent at {self.clock(hold.renewed)}, was acknowledged"
             sentences.append(Sentence(hold.renewed, worker, renewed, owns=True))
         granted = f"{'gave itself' if view.gave_itself(hold.row) else 'was granted'} {what} at {self.clock(hold.ret)}"
-        known = frozenset({hold.token} - {NONE})
-        sentences.insert(0, Sentence(hold.ret, worker, granted, more=more, rows=(hold.row,), known=known))
+        sentences.insert(0, Sentence(hold.ret, worker, granted, more=more, rows=(hold.row,), granted=hold.token))
         ends = hold.left <= broken.at or (not last and (alone or broken.kind in WITH_ENDS))
         if ends and broken.kind != HERD and hold.release not in broken.rows:
             sentences += self._parting(worker, hold)
@@ -273,25 +262,22 @@ class Narrator:
             Outcome.INFO: "got no answer",
         }[Outcome(outcome)]
         then = f"sent at {self.clock(inv)}, {when}"
-        known = frozenset({token} - {NONE})
-        return Sentence(at, who, what, owns=True, token=token, then=then, rows=(row,), known=known)
+        return Sentence(at, who, what, owns=True, token=token, then=then, rows=(row,))
 
     def _on_a_list(self, row: int, at: int, who: str) -> Sentence:
         """One access to a list, and how it ended."""
         view = self._view
         value, base, token, outcome = view.value[row], view.base[row], view.token[row], Outcome(view.outcome[row])
         more: tuple[str, ...] = ()
+        answered = "accepted at" if view.f[row] == F.WRITE else "at"
+        end = {Outcome.OK: answered, Outcome.FAIL: "refused at", Outcome.INFO: "without an answer since"}
         if view.f[row] == F.WRITE:
             deed = f"added {value} {'late ' * bool(view.flags[row] & LATE)}to {_list_up_to(base)}"
-            end = {Outcome.OK: "accepted at", Outcome.FAIL: "refused at", Outcome.INFO: "without an answer since"}
         else:
-            end = {Outcome.OK: "at", Outcome.FAIL: "refused at", Outcome.INFO: "without an answer since"}
             deed = f"read {_list_up_to(value)}" if outcome == Outcome.OK else "asked for the list"
             if view.flags[row] & FINAL:
                 more = (f"this final list has {base} element{'s' * (base != 1)}",)
-        known = frozenset({token} - {NONE})
-        then = f"{end[outcome]} {self.clock(at)}"
-        return Sentence(at, who, deed, token=token, then=then, more=more, rows=(row,), known=known)
+        return Sentence(at, who, deed, token=token, then=f"{end[outcome]} {self.clock(at)}", more=more, rows=(row,))
 
     def _struck(self, holds: Sequence[Hold], at: int) -> list[Sentence]:
         """What faults did to nodes or links between the first grant and the violation, and which leases they met.

@@ -15,7 +15,6 @@ from checkers.bench.generate import GENERATORS, HistoryShape
 from checkers.engines import kernel
 from checkers.history.history import save
 from checkers.models.all_models import MODELS
-from checkers.models.stores import RULES
 from checkers.properties.all_properties import PROPERTIES
 from checkers.tests.build import Book, cases
 from checkers.tests.files import edn, event, jsonl, told
@@ -268,10 +267,6 @@ def test_a_recording_may_be_judged_under_a_model(tmp_path: Path, run: Run) -> No
     assert (status, "invalid (mutex, 2 operations)" in out) == (1, True)
     status, _, err = run(tmp_path / "r.arrow", "--model", "register")
     assert (status, "model register speaks of read, write; there is only acquire" in err) == (2, True)
-
-
-def test_store_rules_are_those_that_models_know() -> None:
-    assert tuple(RULES) == command.STORES
 
 
 def as_a_process(*words: str) -> subprocess.CompletedProcess[str]:

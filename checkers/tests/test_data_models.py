@@ -16,7 +16,7 @@ from checkers.linearizability import decide
 from checkers.models.accumulators import Counter, Elements
 from checkers.models.engine_answer import EngineAnswer
 from checkers.models.kv import Kv
-from checkers.models.model import Operation, Settings
+from checkers.models.model import Settings
 from checkers.models.operations import Operations
 from checkers.models.registers import CasRegister, MultiRegister
 from checkers.row_format import F
@@ -157,7 +157,7 @@ def operations(acts: Sequence[Act]) -> Operations:
 
 def needed(model: Any, acts: Sequence[Act], row: int) -> set[int]:
     peers = operations(acts)
-    operation: Operation = peers[row]
+    (operation,) = peers.only([row])
     return set(there(model.needs(operation, peers)))
 
 
@@ -166,7 +166,7 @@ def test_each_model_names_the_operations_that_an_operation_needs() -> None:
     model = CasRegister(PLAIN)
     assert needed(model, acts, 3) == {2}
     assert needed(model, acts, 2) == {1}
-    assert model.needs(operations(acts)[4], operations(acts)) is None
+    assert model.needs(list(operations(acts))[4], operations(acts)) is None
     assert needed(model, acts, 0) == set()
     assert needed(Kv(PLAIN), [append("a", 1, 2), append("b", 3, 4), read("b", 5, 6)], 2) == {1}
     torn = [transact((("w", "x", 1), ("w", "y", 1)), 1, 2), transact((("r", "y", 1),), 3, 4), write(2, 1, 2)]

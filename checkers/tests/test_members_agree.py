@@ -4,9 +4,10 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from checkers.claims import Verdict
-from checkers.history.history import Contents, Entry, facts_from_json
+from checkers.history.history import Contents, Entry, Facts
 from checkers.tests.build import GOOD, VALID, Book, known
 
 
@@ -128,7 +129,7 @@ test_the_story_names_member_and_grant = known(
 
 def test_contents_of_members_are_read_back_as_they_were_stored() -> None:
     facts = same(key(7)).facts
-    assert facts_from_json(asdict(facts)) == facts
+    assert convert(asdict(facts), Facts) == facts
 
 
 @pytest.mark.parametrize("damage", [{"member": 5}, {"entries": [{"name": "k"}]}, {"last": "9"}])
@@ -137,4 +138,4 @@ def test_damaged_contents_are_refused(damage: dict[str, object]) -> None:
     first, damaged, *others = data["looks"][0]
     data["looks"] = [[first, {**damaged, **damage}, *others]]
     with pytest.raises(ValueError, match=r"looks|Expected|missing"):
-        facts_from_json(data)
+        convert(data, Facts)

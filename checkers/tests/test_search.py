@@ -191,7 +191,6 @@ def test_operations_are_read_from_columns() -> None:
     operations = Operations(history, np.arange(2))
     read, write = operations
     assert read == Operation(0, F.READ, INFO, 1, INFINITY, 2, "a", 2, NONE, NONE, NONE)
-    assert write == operations[1] == operations[-1]
     assert (write.key, write.token, write.value, write.row, write.ok) == ("b", 9, 7, 1, True)
     assert list(operations[1:]) == [write]
 

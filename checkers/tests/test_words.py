@@ -73,7 +73,7 @@ def test_the_story_of_a_missed_recovery_names_the_last_healed_fault() -> None:
 
 
 def test_a_sentence_repeats_neither_subject_nor_token_of_those_before_it() -> None:
-    granted = Sentence(1, "worker 1", "was granted token 41", known=frozenset({41}))
+    granted = Sentence(1, "worker 1", "was granted token 41", granted=41)
     write = Sentence(2, "worker 1", "write of 7", owns=True, token=41, then="sent at 1 s", more=("late",))
     assert str(write) == "worker 1's write of 7 with token 41, sent at 1 s; late"
     assert write.after((granted,)) == "its write of 7, sent at 1 s; late"

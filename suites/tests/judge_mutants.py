@@ -130,7 +130,12 @@ def rejected(history: History, modules: AlteredModules, correct: AlteredModules)
 def _wrong(history: History, modules: AlteredModules, model: str, seconds: float, *, engine: bool) -> str | None:
     statement = MODELS[model] if engine else replace(MODELS[model], engine=None)
     settings = Settings(permits=history.facts.permits)
-    with mock.patch.object(all_models, "import_module", modules.module):  # models name their engines by their modules
+
+    def named(place: str) -> object:
+        module, _, name = place.partition(":")
+        return getattr(modules.module(module), name)
+
+    with mock.patch.object(all_models, "resolve_name", named):  # models name their engines by their modules
         try:
             theirs = modules.module("checkers.models.model").Settings(permits=settings.permits)
             answer = modules.module("checkers.linearizability").decide(history, statement, theirs, seconds)
