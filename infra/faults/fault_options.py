@@ -50,18 +50,14 @@ Draw = Callable[[random.Random, Site, Options], Any]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A value that a fault needs.
-
-    check   (value, site, the options before it) -> the value as the injection takes it. Raises ValueError with a text
-            that says what the value must be.
-    draw    None if only a plan can set it.
-    unless  a trait: backends that have it do not have this option.
-    """
+    """A value that a fault needs."""
 
     name: str
+    # (value, site, the options before it) -> the value as the injection takes it. Raises ValueError with a text that
+    # says what the value must be.
     check: Callable[[Any, Site, Options], Any]
-    draw: Draw | None = None
-    unless: Trait | None = None
+    draw: Draw | None = None  # None if only a plan can set it
+    unless: Trait | None = None  # backends that have this trait do not have this option
 
 
 def checked(known: Sequence[Option], options: Options, site: Site) -> dict[str, Any]:
