@@ -15,6 +15,7 @@ from typing import Final
 
 from infra.backends.answers import NO_ANSWER
 from infra.backends.backend import Backend, Server
+from infra.waiting import at_once
 
 CONNECTIONS: Final = 8
 """So many connections write at the same time, each of them one key after another."""
@@ -68,8 +69,7 @@ class BackgroundWrites:
                 for name in mine:
                     write("remove", name)
 
-        with ThreadPoolExecutor(CONNECTIONS, "background-writes") as pool:
-            list(pool.map(remove, (names[number::CONNECTIONS] for number in range(CONNECTIONS))))
+        at_once(remove, (names[number::CONNECTIONS] for number in range(CONNECTIONS)))
         self.known.clear()
 
     def _write(self, number: int, every: float, over: threading.Event) -> None:

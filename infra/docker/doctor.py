@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +18,7 @@ from infra.backends import BACKENDS, STORE
 from infra.docker import base, engine, images, machine
 from infra.docker.sources import PACKAGES, STANDS_FOR
 from infra.errors import Failed, NotPossible, Trouble, UnknownName
+from infra.waiting import at_once
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
@@ -73,8 +73,7 @@ def fix(*, everything: bool = False, tests: bool = False) -> list[Check]:
     if not all(map(images.is_current, wanted)):
         engine.require_room()
         base.ensure(base.SUITES[0])
-        with ThreadPoolExecutor(BUILDERS) as pool:
-            list(pool.map(images.ensure, wanted))
+        at_once(images.ensure, wanted, BUILDERS)
     if tests and check_browser().state != "ok":
         install_browser()
     return checks()
