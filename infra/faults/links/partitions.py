@@ -39,7 +39,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class CutPeers:
+class CutPeers(FaultInjection):
     """Cut links between nodes. partition: finds out at `apply` what to cut. doing: for people, before the run."""
 
     how: Cut

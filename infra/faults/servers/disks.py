@@ -32,7 +32,7 @@ _STALLED: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class SlowDisk:
+class SlowDisk(fault.FaultInjection):
     """Make every synchronisation take `delay_ms` longer. None: no synchronisation ends before the heal."""
 
     nodes: tuple[str, ...]
