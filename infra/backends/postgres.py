@@ -8,7 +8,6 @@ version serves. Sessions do not survive, and neither do their advisory locks.
 """
 
 import os
-import select
 import socket
 import struct
 import threading
@@ -91,7 +90,7 @@ _TABLES: Final = (
 _CHECKPOINT: Final = "SELECT checkpoint_lsn FROM pg_control_checkpoint()"
 
 _CLOCK_AND_MODE: Final = (
-    b"SELECT concat_ws(' ', extract(epoch FROM clock_timestamp()), current_setting('default_transaction_read_only'))"
+    "SELECT extract(epoch FROM clock_timestamp()), current_setting('default_transaction_read_only')"
 )
 _READ_ONLY: Final = "ALTER SYSTEM SET default_transaction_read_only = on"
 _READ_WRITE: Final = "ALTER SYSTEM RESET default_transaction_read_only"
@@ -139,20 +138,22 @@ class Postgres(Backend):
 
     def probe(self, server: Server) -> Health | None:
         """Probes by a login, so it needs the password; PgBouncer by its console, whatever PostgreSQL behind it does."""
-        import psycopg
+        from psycopg import Error, conninfo
+
+        from infra.store import libpq
 
         database = {"dbname": BOUNCER} if server.name == BOUNCER else {}
         try:
-            with closing(_connect(server, LOGS_IN_WITHIN, **database)) as connection:
-                version = connection.info.parameter_status("server_version") or ""
+            dsn = conninfo.make_conninfo(**libpq.login(server.endpoint, server.access) | database)
+            with closing(libpq.Connection(dsn, LOGS_IN_WITHIN, settings={})) as connection:
+                version = connection.parameter(b"server_version")
                 health = Health(version.partition(" ")[0].partition("/")[0])  # PgBouncer says 1.24.1/bouncer
                 if server.name == BOUNCER:
                     return health  # its console knows no SELECT
                 sent = time.time()
-                now, read_only = _value(connection, _CLOCK_AND_MODE).split()
-                health = replace(health, refuses=read_only == b"on")
-                return with_clock(health, float(now), sent, time.time())
-        except (psycopg.OperationalError, OSError):
+                ((now, mode),) = connection.query(_CLOCK_AND_MODE, [], within=PATIENCE)
+                return with_clock(replace(health, refuses=mode == "on"), float(now), sent, time.time())
+        except (libpq.NoAnswer, Error, OSError):
             return None
 
     def long_question(self, size: int) -> bytes:
@@ -253,20 +254,3 @@ def _cut_short(connection: "Connection[Any]", patience: float, late: threading.E
             wire.shutdown(socket.SHUT_RDWR)
 
     return after(patience, hang_up)
-
-
-def _value(connection: "Connection[Any]", question: bytes) -> bytes:
-    """The value that a query returns. Unlike psycopg's `execute`, it does not wait for ever for a frozen server."""
-    import psycopg
-
-    pgconn = connection.pgconn
-    pgconn.send_query(question)
-    while pgconn.is_busy():
-        if not select.select([pgconn.socket], [], [], PATIENCE)[0]:
-            raise psycopg.OperationalError("no answer")
-        pgconn.consume_input()
-    result = pgconn.get_result()
-    value = result.get_value(0, 0) if result else None
-    if value is None:
-        raise psycopg.OperationalError(pgconn.get_error_message())
-    return value

@@ -95,6 +95,10 @@ class Connection:
         """Whether nothing says that the connection is broken. A server's last message shows as unread bytes."""
         return self._pg.status == pq.ConnStatus.OK and not self._ready(select.POLLIN, 0.0)
 
+    def parameter(self, name: bytes) -> str:
+        """What the server has reported of itself: `server_version`, say. "" if nothing."""
+        return (self._pg.parameter_status(name) or b"").decode()
+
     def run(self, name: bytes, params: Sequence[str]) -> list[tuple[str, ...]]:
         """Execute a prepared statement and return its rows. Raises Unknown, and closes the connection."""
         return self._exchange(lambda: self._pg.send_query_prepared(name, [text.encode() for text in params]))
