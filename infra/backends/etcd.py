@@ -227,8 +227,11 @@ class Etcd(Backend):
             trouble = []
             for server in others:
                 try:
-                    _replace(server, peer)
-                except (*NO_ANSWER, Failed) as error:
+                    for there in _change(server, "list")["members"]:
+                        if peer in there["peerURLs"]:
+                            _change(server, "remove", ID=there["ID"])
+                    _change(server, "add", peerURLs=[peer])
+                except NO_ANSWER as error:
                     trouble.append(f"{server.endpoint.rpartition(':')[0]}: {error}")
                 else:
                     return
@@ -240,7 +243,7 @@ class Etcd(Backend):
         """True from the removal of the old member until a new one in its place has started."""
         views, peer = [], self.peer_url(member)
         for server in others:
-            with contextlib.suppress(*NO_ANSWER, Failed):
+            with contextlib.suppress(*NO_ANSWER):
                 views.append(_change(server, "list")["members"])
         started = any(peer in known["peerURLs"] and "name" in known for members in views for known in members)
         return bool(views) and not started
@@ -257,19 +260,12 @@ class Etcd(Backend):
         return "it knows no leader" if reply.startswith("HTTP/1.1 200") else unexpected(reply, server.access)
 
 
-def _replace(server: Server, peer: str) -> None:
-    there = [member for member in _change(server, "list")["members"] if peer in member["peerURLs"]]
-    for member in there:
-        _change(server, "remove", ID=member["ID"])
-    _change(server, "add", peerURLs=[peer])
-
-
 def _change(server: Server, verb: str, **what: object) -> Mapping[str, Any]:
-    """Change or list the members. Raises Failed if that is refused, OSError or HTTPException if nobody answers."""
+    """Change or list the members. Raises one of NO_ANSWER."""
     try:
         return _ask(server, f"/v3/cluster/member/{verb}", what, CHANGED_WITHIN)
     except ServerRefused as error:
-        raise Failed(f"member {verb}: {error}") from error
+        raise ServerRefused(f"member {verb}: {error}") from error
 
 
 def _ask(server: Server, path: str, what: Mapping[str, object] | None, patience: float) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from docker.errors import APIError, NotFound
 
 from infra.docker import machine, owner
 from infra.errors import Failed
+from infra.waiting import comes_true
 
 ENV: Final = "fencepost.env"
 OWNER: Final = "fencepost.owner"
@@ -133,10 +134,8 @@ def _try(removal: Callable[..., None], name_or_id: str, **how: bool) -> str | No
 
 def _await_orphan(name: str) -> None:
     """Wait for the end of a `docker compose up` whose parent was killed: it would go on creating what we remove."""
-    deadline = time.monotonic() + REMOVED_WITHIN
     mark = f"\0FENCEPOST_ENV={name}\0".encode()
-    while time.monotonic() < deadline and any(_mentions(process, mark) for process in Path("/proc").glob("[0-9]*")):
-        time.sleep(0.1)
+    comes_true(lambda: not any(_mentions(it, mark) for it in Path("/proc").glob("[0-9]*")), REMOVED_WITHIN, 0.1)
 
 
 def _mentions(process: Path, mark: bytes) -> bool:
