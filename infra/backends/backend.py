@@ -81,17 +81,16 @@ class Auxiliary:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """Carries data to a version that does not start on them as they are: shell scripts, run beside the node."""
+    """Carries data to a version that does not start on them as they are, by a shell script that runs beside the node.
+
+    The functions of the script: versions (prints a line for the version of the data, "none" if there are none, and one
+    for the server), dump (by the former image), restore (by the new one), back (undoes both), forget (what was kept).
+    """
 
     how: str  # for people: "by dump and restore"
-    variables: tuple[str, ...]  # of the node's container that the scripts need
-    begin: str  # what all scripts begin with
-    versions: str  # prints a line for the version of the data ("none" if there are none), and one for the server
-    needed: Callable[[str, str], bool]  # (the two lines) -> whether these data have to be carried to that server
-    dump: str  # by the former image
-    restore: str  # by the new image
-    back: str  # undoes both
-    done: str  # removes what was kept
+    variables: tuple[str, ...]  # of the node's container that the script needs
+    script: str
+    needed: Callable[[str, str], bool]  # (the lines of versions) -> whether the data have to be carried to the server
 
 
 class Replication(Protocol):

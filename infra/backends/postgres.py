@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.backends.answers import Health, ServerRefused
@@ -35,46 +36,6 @@ LOGS_IN_WITHIN: Final = 2
 
 _ROW: Final = 1000  # bytes; too few for PostgreSQL to compress
 _TABLE: Final = "fencepost-disk"
-
-_BEGIN: Final = """\
-set -eu
-data=${PGDATA:-/data/postgres} work=/data/carry
-as() { setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; }
-begin() {
-    as pg_ctl -D "$1" -w -s -l /tmp/log -o "-c listen_addresses= -c unix_socket_directories=/tmp" start || {
-        cat /tmp/log >&2
-        exit 1
-    }
-}
-end() { as pg_ctl -D "$1" -m fast -w -s stop; }
-"""
-_VERSIONS: Final = 'cat "$data/PG_VERSION" 2>/dev/null || echo none; postgres --version'
-_DUMP: Final = """\
-rm -rf "$work"
-install -d -o postgres "$work"
-begin "$data"
-as pg_dumpall -h /tmp -U postgres --no-sync -f "$work/dump.sql"
-end "$data"
-"""
-# The superuser exists from the start: of all that a dump begins with, only it cannot be created again.
-_RESTORE: Final = """\
-chown postgres "$work"
-as initdb -D "$work/next" --username=postgres --encoding=UTF8 --locale=C.UTF-8 \
-    --auth-local=trust --auth-host=scram-sha-256 --no-sync >/dev/null
-cat "$data/pg_hba.conf" >"$work/next/pg_hba.conf"
-begin "$work/next"
-sed '0,/^CREATE ROLE postgres;$/{//d}' "$work/dump.sql" |
-    as psql -X -q -v ON_ERROR_STOP=1 -v VERBOSITY=terse -h /tmp -U postgres -o /dev/null postgres
-end "$work/next"
-mv "$data" "$work/was"
-mv "$work/next" "$data"
-"""
-_BACK: Final = """\
-mv "$data" "$work/next"
-mv "$work/was" "$data"
-rm -rf "$work"
-"""
-_DONE: Final = 'rm -rf "$work"'
 
 _TERMINATE: Final = (
     "WITH theirs AS MATERIALIZED (SELECT pid, backend_start FROM pg_stat_activity"
@@ -133,7 +94,7 @@ class Postgres(Backend):
     question = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # SSLRequest, answered by one letter
     asked_in_clear = True
     migration = Migration(
-        "by dump and restore", ("PGDATA",), _BEGIN, _VERSIONS, _other_major, _DUMP, _RESTORE, _BACK, done=_DONE
+        "by dump and restore", ("PGDATA",), Path(__file__).with_name("carry_postgres.sh").read_text(), _other_major
     )
 
     def probe(self, server: Server) -> Health | None:
