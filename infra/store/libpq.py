@@ -1,9 +1,5 @@
 """libpq with deadlines, for the store and for locks: no step of a connection to PostgreSQL waits without limit.
 
-    NoAnswer
-    ├── Unavailable    no connection could be made: nothing was sent and certainly nothing happened
-    └── Unknown        sent, but its answer was lost: it may have happened, may happen later, or never
-
 It uses `psycopg.pq`, because psycopg's cursors wait without limit for an answer and a test of lost answers must not.
 If a server refuses a statement, psycopg's error for that is raised. Imports psycopg and the standard library only.
 """

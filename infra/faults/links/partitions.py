@@ -1,9 +1,5 @@
 """Cuts between nodes: one node from its peers, or the network into a shape, while clients still reach every node.
 
-    halves  two sides without a way from one to the other
-    ring    every node hears a majority, and each node another one
-    bridge  two sides, and one node that belongs to both
-
 No question from outside can pass a link between nodes. So a cut counts as applied when Toxiproxy shows it and the nodes
 notice: they elect another leader, or an isolated node stops serving.
 
