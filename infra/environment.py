@@ -40,8 +40,7 @@ from infra.network.topology import API_PORT, STORE, Reach
 from infra.network.toxiproxy_api import Api
 from infra.waiting import at_once, comes_true
 
-STORE_VERSION: Final = "17"
-"""The series of the store's server, whatever versions are under test."""
+STORE_VERSION: Final = "17"  # the series of the store's server, whatever versions are under test
 
 
 class Environment(ABC):

@@ -10,10 +10,8 @@ class ServerRefused(Exception):
     """The server refused, or there is no server that answers."""
 
 
-NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)
-"""What a question to a server may raise."""
-WRITES: Final = "fencepost-writes-"
-"""The prefix of keys that are written beside the locks (`infra.background_writes`)."""
+NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)  # what a question to a server may raise
+WRITES: Final = "fencepost-writes-"  # the prefix of keys that are written beside the locks (`infra.background_writes`)
 
 Write = Callable[[Literal["create", "remove"], str], bool]
 """(verb, name): create or remove a small key. Returns when that is acknowledged: False if a key to be removed was not

@@ -29,8 +29,7 @@ HANDED_OVER_WITHIN: Final = 20.0
 """Seconds for the answer to a change of leaders."""
 
 _TRY_EVERY: Final = 0.1
-_NO_SPACE: Final = "NOSPACE"
-"""The alarm under which members refuse writes that take room."""
+_NO_SPACE: Final = "NOSPACE"  # the alarm under which members refuse writes that take room
 
 
 def _base64(text: str) -> str:
@@ -38,10 +37,8 @@ def _base64(text: str) -> str:
 
 
 _KEY: Final = _base64("fencepost-disk")
-_ALL_WRITES: Final = {"key": _base64(WRITES), "range_end": _base64(f"{WRITES}\x7f")}
-"""All keys of `WRITES`, as a range."""
-_FIRST: Final = base64.b64encode(b"\0").decode()
-"""The lowest key; as the end of a range it stands for no end."""
+_ALL_WRITES: Final = {"key": _base64(WRITES), "range_end": _base64(f"{WRITES}\x7f")}  # all keys of `WRITES`, as a range
+_FIRST: Final = base64.b64encode(b"\0").decode()  # the lowest key; as the end of a range it stands for no end
 
 
 class Etcd(Backend):

@@ -27,12 +27,10 @@ from infra.waiting import after
 if TYPE_CHECKING:
     from psycopg import Connection
 
-BOUNCER: Final = "pgbouncer"
-"""Pools connections to PostgreSQL."""
+BOUNCER: Final = "pgbouncer"  # pools connections to PostgreSQL
 _BOUNCER_PACKAGE: Final = Package(BOUNCER, BOUNCER, {"trixie": "1.24", "bookworm": "1.18"})
 
-LOGS_IN_WITHIN: Final = 2
-"""Seconds for a login; libpq takes no less."""
+LOGS_IN_WITHIN: Final = 2  # seconds for a login; libpq takes no less
 
 _ROW: Final = 1000  # bytes; too few for PostgreSQL to compress
 _TABLE: Final = "fencepost-disk"

@@ -18,8 +18,7 @@ from infra.docker import reaper
 from infra.docker.client import failing
 from infra.errors import Failed
 
-WITHIN: Final = 180
-"""Seconds for a dump or a restore; with the data of our locks they take two."""
+WITHIN: Final = 180  # seconds for a dump or a restore; with the data of our locks they take two
 
 
 class Carry:

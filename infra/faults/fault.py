@@ -22,8 +22,7 @@ Need = Literal[
 `tap`: read the messages between a client and its links. `load`: write keys beside the locks. `skew`: move the wall
 clock of a worker."""
 
-Group = Literal["links", "servers", "clocks", "workers", "store"]
-"""What a fault is done to."""
+Group = Literal["links", "servers", "clocks", "workers", "store"]  # what a fault is done to
 
 PROVEN_WITHIN: Final = 3.0
 """Seconds within which a cut must show; measured: 20-300 ms."""

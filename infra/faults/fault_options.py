@@ -14,18 +14,14 @@ from infra.backends import BACKENDS
 from infra.backends.backend import Backend, Trait
 from infra.network.topology import GROUPS, client
 
-Options = Mapping[str, Any]
-"""Name -> value, as plain JSON."""
+Options = Mapping[str, Any]  # name -> value, as plain JSON
 
-Members = tuple[str, ...]
-"""The names of the members of a cluster, in order."""
+Members = tuple[str, ...]  # the names of the members of a cluster, in order
 
 ALL_GROUPS: Final = tuple(map(client, GROUPS))
 
-LEADER: Final = "leader"
-"""Stands for the node that leads at the moment of impact."""
-FOLLOWER: Final = "follower"
-"""Stands for the first node that does not lead at the moment of impact."""
+LEADER: Final = "leader"  # stands for the node that leads at the moment of impact
+FOLLOWER: Final = "follower"  # stands for the first node that does not lead at the moment of impact
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +157,7 @@ def different(names: Any, known: Sequence[str], most: int, least: int = 1) -> tu
     return tuple(names)
 
 
-GROUP: Final = choice("group", ALL_GROUPS)
-"""A client group."""
+GROUP: Final = choice("group", ALL_GROUPS)  # a client group
 
 
 def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:

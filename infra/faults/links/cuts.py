@@ -31,8 +31,7 @@ SEES: Final[Mapping[Cut, str]] = {
     Cut.HOLD: "silence; at the heal everything arrives late, and the connection lives on",
 }
 
-Way = Literal["both", "requests", "replies"]
-"""Which bytes between a client group and a node are lost."""
+Way = Literal["both", "requests", "replies"]  # which bytes between a client group and a node are lost
 
 
 def heal_clients(target: Target) -> None:

@@ -21,8 +21,7 @@ from infra.faults.links.cuts import HOW, CutClients
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 
-Pairs = Sequence[tuple[str, str]]
-"""(from, to): the bytes on the way from one to the other are lost."""
+Pairs = Sequence[tuple[str, str]]  # (from, to): the bytes on the way from one to the other are lost
 
 
 @dataclass(frozen=True, slots=True)

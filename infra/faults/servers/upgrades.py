@@ -22,8 +22,7 @@ from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, 
 from infra.faults.servers.strikes import named
 from infra.faults.target import Hit, Target
 
-Order = Literal["leader", "follower"]
-"""Which member goes first."""
+Order = Literal["leader", "follower"]  # which member goes first
 
 ROLLED: Final = "version"
 REFUSED: Final = "restart"
