@@ -157,7 +157,7 @@ def different(names: Any, known: Sequence[str], most: int, least: int = 1) -> tu
     return tuple(names)
 
 
-GROUP: Final = choice("group", ALL_GROUPS)  # a client group
+GROUP: Final = choice("group", ALL_GROUPS)
 
 
 def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:
