@@ -132,5 +132,4 @@ def _context(ca: str, cert: str, key: str) -> ssl.SSLContext:
     return context
 
 
-OPEN: Final = Access()
-"""Everybody is let in, and nothing is encrypted."""
+OPEN: Final = Access()  # everybody is let in, and nothing is encrypted

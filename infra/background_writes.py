@@ -15,15 +15,12 @@ from typing import Final
 
 from infra.backends.answers import NO_ANSWER
 from infra.backends.backend import Backend, Server
+from infra.waiting import at_once
 
-CONNECTIONS: Final = 8
-"""So many connections write at the same time, each of them one key after another."""
-KEPT: Final = 100
-"""Keys that each connection keeps at the same time."""
-ANSWERED_WITHIN: Final = 1.0
-"""Seconds for an answer; after that the outcome of the write is unknown."""
-_AGAIN: Final = 0.05
-"""Seconds between two attempts to connect."""
+CONNECTIONS: Final = 8  # so many connections write at the same time, each of them one key after another
+KEPT: Final = 100  # keys that each connection keeps at the same time
+ANSWERED_WITHIN: Final = 1.0  # seconds for an answer; after that the outcome of the write is unknown
+_AGAIN: Final = 0.05  # seconds between two attempts to connect
 
 
 class BackgroundWrites:
@@ -68,8 +65,7 @@ class BackgroundWrites:
                 for name in mine:
                     write("remove", name)
 
-        with ThreadPoolExecutor(CONNECTIONS, "background-writes") as pool:
-            list(pool.map(remove, (names[number::CONNECTIONS] for number in range(CONNECTIONS))))
+        at_once(remove, (names[number::CONNECTIONS] for number in range(CONNECTIONS)))
         self.known.clear()
 
     def _write(self, number: int, every: float, over: threading.Event) -> None:

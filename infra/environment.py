@@ -13,7 +13,6 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -39,10 +38,9 @@ from infra.network import topology
 from infra.network.links import Links
 from infra.network.topology import API_PORT, STORE, Reach
 from infra.network.toxiproxy_api import Api
-from infra.waiting import comes_true
+from infra.waiting import at_once, comes_true
 
-STORE_VERSION: Final = "17"
-"""The series of the store's server, whatever versions are under test."""
+STORE_VERSION: Final = "17"  # the series of the store's server, whatever versions are under test
 
 
 class Environment(ABC):
@@ -197,7 +195,7 @@ class Environment(ABC):
 
         Heals nodes first: Toxiproxy takes no change of a link while it waits for the node at the end of that link.
         """
-        self._heal_nodes()
+        at_once(Node.heal, self._nodes())
         self.links.heal_all()
         self._await_ready()
 
@@ -215,11 +213,6 @@ class Environment(ABC):
 
         comes_true(clean, within)
         return lines
-
-    def _heal_nodes(self) -> None:
-        if everybody := self._nodes():
-            with ThreadPoolExecutor(max_workers=len(everybody)) as pool:
-                list(pool.map(Node.heal, everybody))
 
     def _await_ready(self) -> None:
         for cluster in self._clusters.values():
@@ -241,8 +234,7 @@ class Environment(ABC):
             node, endpoint, words = way
             _await(words, lambda: self._probe(node, endpoint) is not None)
 
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(answers, ways))
+        at_once(answers, ways, 8)
 
     def _probe(self, node: str, endpoint: str) -> Health | None:
         """The health of a node of ours, asked at `host:port`."""

@@ -1,10 +1,4 @@
-"""Errors as the user reads them: one line, and the exit status of the command.
-
-Trouble             one line for the user: what went wrong, and what to do about it
-├── Failed          it was tried, and it did not work              1
-├── UnknownName     no such backend or version; which there are    2
-└── NotPossible     not on this machine, or not by us; what to do  3
-"""
+"""Errors as the user reads them: one line, and the exit status of the command."""
 
 
 class Trouble(Exception):
@@ -18,8 +12,12 @@ class Failed(Trouble):
 
 
 class UnknownName(Trouble):
+    """No such backend or version; which there are."""
+
     status = 2
 
 
 class NotPossible(Trouble):
+    """Not on this machine, or not by us; what to do."""
+
     status = 3

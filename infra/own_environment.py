@@ -28,6 +28,7 @@ from infra.docker.compose import ComposeSettings
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.network import topology
+from infra.waiting import at_once
 
 
 class OwnEnvironment(Environment):
@@ -109,7 +110,7 @@ class OwnEnvironment(Environment):
         """See `Environment`. Also heals disks (before nodes: none starts on a full one), a failover, then versions."""
         frozen.thaw(self.name)
         self.disks.clear_all()
-        self._heal_nodes()
+        at_once(Node.heal, self._nodes())
         self.links.heal_all()
         if self._failover and self._failover.led_away():
             self._failover.fail_back()  # before versions: a replica of another version begins without data

@@ -1,14 +1,16 @@
-"""Waiting for a condition by checking it again and again, on a clock that a test can replace.
+"""Waiting: for a condition by checking it again and again, on a clock that a test can replace; for several calls.
 
 Times are nanoseconds of CLOCK_MONOTONIC, the clock of every record.
 """
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 POLL: Final = 0.05
@@ -56,3 +58,9 @@ def after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
 def comes_true(is_so: Callable[[], bool], within: float, every: float = POLL) -> bool:
     """Whether the condition comes true within so many seconds. It is checked at least once."""
     return Clock().wait(within, is_so, every)
+
+
+def at_once(call: Callable[[S], T], given: Iterable[S], most: int = 64) -> list[T]:
+    """What the call returns for each, made for all (at most `most`) at the same time. Raises what a call raises."""
+    with ThreadPoolExecutor(most) as pool:
+        return list(pool.map(call, given))

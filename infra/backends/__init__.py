@@ -10,8 +10,7 @@ from infra.backends.postgres import Postgres
 from infra.backends.redis import Redis
 from infra.backends.zookeeper import ZooKeeper
 
-STORE: Final = Postgres()
-"""The backend that the fenced store runs on."""
+STORE: Final = Postgres()  # the backend that the fenced store runs on
 
 BACKENDS: Final[Mapping[str, Backend]] = MappingProxyType(
     {backend.name: backend for backend in (Redis(), ZooKeeper(), Etcd(), STORE)}

@@ -10,10 +10,8 @@ class ServerRefused(Exception):
     """The server refused, or there is no server that answers."""
 
 
-NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)
-"""What a question to a server may raise."""
-WRITES: Final = "fencepost-writes-"
-"""The prefix of keys that are written beside the locks (`infra.background_writes`)."""
+NO_ANSWER: Final = (OSError, http.client.HTTPException, ServerRefused)  # what a question to a server may raise
+WRITES: Final = "fencepost-writes-"  # the prefix of keys that are written beside the locks (`infra.background_writes`)
 
 Write = Callable[[Literal["create", "remove"], str], bool]
 """(verb, name): create or remove a small key. Returns when that is acknowledged: False if a key to be removed was not
@@ -22,27 +20,20 @@ there. Raises one of NO_ANSWER."""
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A node that serves clients.
+    """A node that serves clients."""
 
-    version  as the node tells it ("3.5.16"); a server that stands for a backend adds its name ("valkey 8.1.1").
-    term     etcd: the raft term. ZooKeeper: the epoch, which the latest transaction shows. Else 0.
-    me       its identity among its peers, "" where it has none. Redis: "master" or "slave".
-    leader   the identity of the leader that it follows, maybe its own; "" where there are no roles. ZooKeeper tells
-             only its role: "follower" or "leader". Redis: the id of the history of writes that it makes or follows; ""
-             while it is cut off from its primary, and until a copy that it took is kept on its disk.
-    ahead    seconds by which its clock is ahead of this machine's wall clock, where backends tell the time: Redis and
-             PostgreSQL. Else None.
-    unsure   seconds that `ahead` may be wrong either way: half of the time that the answer took.
-    refuses  whether it was told to refuse writes (Trait.REFUSES_WRITES).
-    """
-
-    version: str
-    term: int = 0
-    me: str = ""
+    version: str  # as the node tells it ("3.5.16"); a server that stands for a backend adds its name ("valkey 8.1.1")
+    term: int = 0  # etcd: the raft term. ZooKeeper: the epoch, which the latest transaction shows. Else 0
+    me: str = ""  # its identity among its peers, "" where it has none. Redis: "master" or "slave"
+    # The identity of the leader that it follows, maybe its own; "" where there are no roles. ZooKeeper tells only its
+    # role: "follower" or "leader". Redis: the id of the history of writes that it makes or follows; "" while it is cut
+    # off from its primary, and until a copy that it took is kept on its disk.
     leader: str = ""
+    # Seconds by which its clock is ahead of this machine's wall clock. None where backends do not tell the time; Redis
+    # and PostgreSQL do.
     ahead: float | None = field(default=None, compare=False)
-    unsure: float = field(default=0.0, compare=False)
-    refuses: bool = field(default=False, compare=False)
+    unsure: float = field(default=0.0, compare=False)  # seconds that `ahead` may be wrong: half of the answer's time
+    refuses: bool = field(default=False, compare=False)  # whether it was told to refuse writes (Trait.REFUSES_WRITES)
 
 
 Outcome = Literal["kept", "refused", "silent"]
@@ -58,15 +49,11 @@ class Written:
 
 
 class Held(NamedTuple):
-    """What a member holds. Changes are numbered where the service numbers them, else 0.
+    """What a member holds. Changes are numbered where the service numbers them, else 0."""
 
-    first, last  the latest change that it had when it began to answer, and when it had answered.
-    entries      (name, number of the change that created it, number of its latest change, the lease or session that it
-                 ends with or 0, digest of what it holds) for each.
-    whole        a digest of all changes up to one of them, "" where the member tells none.
-    """
-
-    first: int
-    last: int
+    first: int  # the latest change that it had when it began to answer
+    last: int  # the latest change that it had when it had answered
+    # (name, number of the change that created it, number of its latest change, the lease or session that it ends with
+    # or 0, digest of what it holds) for each
     entries: list[tuple[str, int, int, int, str]]
-    whole: str = ""
+    whole: str = ""  # a digest of all changes up to one of them, "" where the member tells none

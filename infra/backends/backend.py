@@ -69,43 +69,28 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Auxiliary:
-    """A node that comes with a backend and is none of its members: Redlock's five know nothing of a sixth.
-
-    host, port  the last byte of its own address; the port on which it serves clients.
-    dials       the member that it connects to through Toxiproxy, what for, and at which port of the bridge `data`.
-    reached     whether clients have links of their own to it.
-    package     the package of its server, if its server is not the backend's.
-    """
+    """A node that comes with a backend and is none of its members: Redlock's five know nothing of a sixth."""
 
     name: str
-    host: int
-    port: int
-    dials: tuple[str, str, int]
-    reached: bool = True
-    package: Package | None = None
+    host: int  # the last byte of its own address
+    port: int  # where it serves clients
+    dials: tuple[str, str, int]  # the member that it dials through Toxiproxy, what for, and which port of bridge `data`
+    reached: bool = True  # whether clients have links of their own to it
+    package: Package | None = None  # the package of its server, if its server is not the backend's
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """Carries data to a version that does not start on them as they are: shell scripts, run beside the node.
+    """Carries data to a version that does not start on them as they are, by a shell script that runs beside the node.
 
-    how        for people: "by dump and restore".
-    variables  of the node's container that the scripts need.
-    begin      what all scripts begin with.
-    versions   prints a line for the version of the data ("none" if there are none), and one for the server.
-    needed     (the two lines) -> whether these data have to be carried to that server.
-    dump, restore, back, done  dump by the former image, restore by the new one; undo both; remove what was kept.
+    The functions of the script: versions (prints a line for the version of the data, "none" if there are none, and one
+    for the server), dump (by the former image), restore (by the new one), back (undoes both), forget (what was kept).
     """
 
-    how: str
-    variables: tuple[str, ...]
-    begin: str
-    versions: str
-    needed: Callable[[str, str], bool]
-    dump: str
-    restore: str
-    back: str
-    done: str
+    how: str  # for people: "by dump and restore"
+    variables: tuple[str, ...]  # of the node's container that the script needs
+    script: str
+    needed: Callable[[str, str], bool]  # (the lines of versions) -> whether the data have to be carried to the server
 
 
 class Replication(Protocol):
@@ -143,59 +128,37 @@ class Replication(Protocol):
 
 
 class Backend(ABC):
-    """One kind of lock service. See the module.
+    """One kind of lock service. See the module."""
 
-    name            as users say it, and as in plans.
-    prefix          what its members are called, without their numbers. They are services of docker-compose.yml.
-    hosts           the last byte of the address of each member, in order; as many as there are members.
-    port            where a member serves clients.
-    peer_ports      purpose of a connection between peers -> its port, minus the number of the member that listens.
-    packages        its server first, then others that stand for it: the same protocol, and for us the same command
-                    line.
-    plants          bug of a planted server (`infra/docker/servers_with_bugs.py`) -> what the server does.
-    lacks           trait that a fault needs -> why this backend lacks it, as users read it.
-    pace            seconds of a step of a worker's work: slower servers get fewer rounds, so that all lanes fit on two
-                    cores.
-    call            seconds within which a call of a plain client returns, whatever happens to servers: the
-                    `fail-fast` of our locks.
-    election        seconds for which its members hear nothing from their leader before they elect another; 0 where
-                    there is none.
-    user            the user as which we log in on clusters of ours; empty where everybody is let in.
-    login_note      how to log in, for people; {password} stands for the password.
-    password_alone  whether a password works without a user.
-    fatal           the line of its log in which a server says why it ends, as a pattern whose group is the reason.
-    question        the shortest question that is answered whatever the server's state: it proves that a link is cut,
-                    or whole.
-    asked_in_clear  whether that question comes before any encryption.
-    messages        the class that finds requests and answers in the bytes of a connection.
-    disks           roles whose disks a write waits for, where there is a leader.
-    migration       how its data are carried to a version that does not start on them.
-    replication     the roles of its primary and its replica, if it has one.
-    """
-
-    name: ClassVar[str]
-    prefix: ClassVar[str]
-    hosts: ClassVar[Sequence[int]]
-    port: ClassVar[int]
+    name: ClassVar[str]  # as users say it, and as in plans
+    prefix: ClassVar[str]  # what its members are called, without their numbers; they are services of docker-compose.yml
+    hosts: ClassVar[Sequence[int]]  # the last byte of the address of each member, in order; as many as members
+    port: ClassVar[int]  # where a member serves clients
+    # Purpose of a connection between peers -> its port, minus the number of the member that listens.
     peer_ports: ClassVar[Mapping[str, int]] = {}
     auxiliaries: ClassVar[tuple[Auxiliary, ...]] = ()
+    # Its server first, then others that stand for it: the same protocol, and for us the same command line.
     packages: ClassVar[tuple[Package, ...]]
-    plants: ClassVar[Mapping[str, str]] = {}
+    plants: ClassVar[Mapping[str, str]] = {}  # bug of a planted server (`docker.servers_with_bugs`) -> what it does
     traits: ClassVar[frozenset[Trait]]
-    lacks: ClassVar[Mapping[Trait, str]] = {}
+    lacks: ClassVar[Mapping[Trait, str]] = {}  # trait that a fault needs -> why this backend lacks it, as users read it
+    # Seconds of a step of a worker's work: slower servers get fewer rounds, so that all lanes fit on two cores.
     pace: ClassVar[float]
+    # Seconds within which a call of a plain client returns, whatever happens to servers: the `fail-fast` of our locks.
     call: ClassVar[float]
+    # Seconds for which its members hear nothing from their leader before they elect another; 0 where there is none.
     election: ClassVar[float] = 0.0
-    user: ClassVar[str] = ""
-    login_note: ClassVar[str] = ""
-    password_alone: ClassVar[bool] = False
-    fatal: ClassVar[bytes]
+    user: ClassVar[str] = ""  # the user as which we log in on clusters of ours; empty where everybody is let in
+    login_note: ClassVar[str] = ""  # how to log in, for people; {password} stands for the password
+    password_alone: ClassVar[bool] = False  # whether a password works without a user
+    fatal: ClassVar[bytes]  # the line of its log that says why it ends, as a pattern whose group is the reason
+    # The shortest question that is answered whatever the server's state: it proves that a link is cut, or whole.
     question: ClassVar[bytes]
-    asked_in_clear: ClassVar[bool] = False
-    messages: ClassVar[type[Messages]] = InTurns
-    disks: ClassVar[tuple[str, ...]] = ("leader",)
-    migration: ClassVar[Migration | None] = None
-    replication: ClassVar[Replication | None] = None
+    asked_in_clear: ClassVar[bool] = False  # whether that question comes before any encryption
+    messages: ClassVar[type[Messages]] = InTurns  # finds requests and answers in the bytes of a connection
+    disks: ClassVar[tuple[str, ...]] = ("leader",)  # roles whose disks a write waits for, where there is a leader
+    migration: ClassVar[Migration | None] = None  # carries its data to a version that does not start on them
+    replication: ClassVar[Replication | None] = None  # the roles of its primary and its replica, if it has one
 
     # --- who ---
 

@@ -12,10 +12,8 @@ from infra.access import TLS, Access
 from infra.backends.answers import Health, ServerRefused
 from infra.backends.backend import Server
 
-PATIENCE: Final = 1.0
-"""Seconds for the answer to a probe; a node that serves answers within milliseconds."""
-EXPLAINS_WITHIN: Final = 3.0
-"""Seconds for a node to say why it does not let us in."""
+PATIENCE: Final = 1.0  # seconds for the answer to a probe; a node that serves answers within milliseconds
+EXPLAINS_WITHIN: Final = 3.0  # seconds for a node to say why it does not let us in
 
 
 def converse(server: Server, question: bytes, *, explain: bool = False) -> str:

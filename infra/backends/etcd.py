@@ -29,8 +29,7 @@ HANDED_OVER_WITHIN: Final = 20.0
 """Seconds for the answer to a change of leaders."""
 
 _TRY_EVERY: Final = 0.1
-_NO_SPACE: Final = "NOSPACE"
-"""The alarm under which members refuse writes that take room."""
+_NO_SPACE: Final = "NOSPACE"  # the alarm under which members refuse writes that take room
 
 
 def _base64(text: str) -> str:
@@ -38,10 +37,8 @@ def _base64(text: str) -> str:
 
 
 _KEY: Final = _base64("fencepost-disk")
-_ALL_WRITES: Final = {"key": _base64(WRITES), "range_end": _base64(f"{WRITES}\x7f")}
-"""All keys of `WRITES`, as a range."""
-_FIRST: Final = base64.b64encode(b"\0").decode()
-"""The lowest key; as the end of a range it stands for no end."""
+_ALL_WRITES: Final = {"key": _base64(WRITES), "range_end": _base64(f"{WRITES}\x7f")}  # all keys of `WRITES`, as a range
+_FIRST: Final = base64.b64encode(b"\0").decode()  # the lowest key; as the end of a range it stands for no end
 
 
 class Etcd(Backend):
@@ -227,8 +224,11 @@ class Etcd(Backend):
             trouble = []
             for server in others:
                 try:
-                    _replace(server, peer)
-                except (*NO_ANSWER, Failed) as error:
+                    for there in _change(server, "list")["members"]:
+                        if peer in there["peerURLs"]:
+                            _change(server, "remove", ID=there["ID"])
+                    _change(server, "add", peerURLs=[peer])
+                except NO_ANSWER as error:
                     trouble.append(f"{server.endpoint.rpartition(':')[0]}: {error}")
                 else:
                     return
@@ -240,7 +240,7 @@ class Etcd(Backend):
         """True from the removal of the old member until a new one in its place has started."""
         views, peer = [], self.peer_url(member)
         for server in others:
-            with contextlib.suppress(*NO_ANSWER, Failed):
+            with contextlib.suppress(*NO_ANSWER):
                 views.append(_change(server, "list")["members"])
         started = any(peer in known["peerURLs"] and "name" in known for members in views for known in members)
         return bool(views) and not started
@@ -257,19 +257,12 @@ class Etcd(Backend):
         return "it knows no leader" if reply.startswith("HTTP/1.1 200") else unexpected(reply, server.access)
 
 
-def _replace(server: Server, peer: str) -> None:
-    there = [member for member in _change(server, "list")["members"] if peer in member["peerURLs"]]
-    for member in there:
-        _change(server, "remove", ID=member["ID"])
-    _change(server, "add", peerURLs=[peer])
-
-
 def _change(server: Server, verb: str, **what: object) -> Mapping[str, Any]:
-    """Change or list the members. Raises Failed if that is refused, OSError or HTTPException if nobody answers."""
+    """Change or list the members. Raises one of NO_ANSWER."""
     try:
         return _ask(server, f"/v3/cluster/member/{verb}", what, CHANGED_WITHIN)
     except ServerRefused as error:
-        raise Failed(f"member {verb}: {error}") from error
+        raise ServerRefused(f"member {verb}: {error}") from error
 
 
 def _ask(server: Server, path: str, what: Mapping[str, object] | None, patience: float) -> Mapping[str, Any]:

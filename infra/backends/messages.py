@@ -14,8 +14,7 @@ _DATA, _HEADERS = 0, 1
 _ENDS_STREAM: Final = 1
 
 _PING: Final = -2
-PUSHED: Final = -1
-"""The exchange of a message that the server sends unasked: an event that the client watches for."""
+PUSHED: Final = -1  # the exchange of a message that the server sends unasked: an event that the client watches for
 
 
 @dataclass(frozen=True, slots=True)

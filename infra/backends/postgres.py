@@ -8,7 +8,6 @@ version serves. Sessions do not survive, and neither do their advisory locks.
 """
 
 import os
-import select
 import socket
 import struct
 import threading
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from infra.backends.answers import Health, ServerRefused
@@ -27,55 +27,13 @@ from infra.waiting import after
 if TYPE_CHECKING:
     from psycopg import Connection
 
-BOUNCER: Final = "pgbouncer"
-"""Pools connections to PostgreSQL."""
+BOUNCER: Final = "pgbouncer"  # pools connections to PostgreSQL
 _BOUNCER_PACKAGE: Final = Package(BOUNCER, BOUNCER, {"trixie": "1.24", "bookworm": "1.18"})
 
-LOGS_IN_WITHIN: Final = 2
-"""Seconds for a login; libpq takes no less."""
+LOGS_IN_WITHIN: Final = 2  # seconds for a login; libpq takes no less
 
 _ROW: Final = 1000  # bytes; too few for PostgreSQL to compress
 _TABLE: Final = "fencepost-disk"
-
-_BEGIN: Final = """\
-set -eu
-data=${PGDATA:-/data/postgres} work=/data/carry
-as() { setpriv --reuid=postgres --regid=postgres --init-groups -- "$@"; }
-begin() {
-    as pg_ctl -D "$1" -w -s -l /tmp/log -o "-c listen_addresses= -c unix_socket_directories=/tmp" start || {
-        cat /tmp/log >&2
-        exit 1
-    }
-}
-end() { as pg_ctl -D "$1" -m fast -w -s stop; }
-"""
-_VERSIONS: Final = 'cat "$data/PG_VERSION" 2>/dev/null || echo none; postgres --version'
-_DUMP: Final = """\
-rm -rf "$work"
-install -d -o postgres "$work"
-begin "$data"
-as pg_dumpall -h /tmp -U postgres --no-sync -f "$work/dump.sql"
-end "$data"
-"""
-# The superuser exists from the start: of all that a dump begins with, only it cannot be created again.
-_RESTORE: Final = """\
-chown postgres "$work"
-as initdb -D "$work/next" --username=postgres --encoding=UTF8 --locale=C.UTF-8 \
-    --auth-local=trust --auth-host=scram-sha-256 --no-sync >/dev/null
-cat "$data/pg_hba.conf" >"$work/next/pg_hba.conf"
-begin "$work/next"
-sed '0,/^CREATE ROLE postgres;$/{//d}' "$work/dump.sql" |
-    as psql -X -q -v ON_ERROR_STOP=1 -v VERBOSITY=terse -h /tmp -U postgres -o /dev/null postgres
-end "$work/next"
-mv "$data" "$work/was"
-mv "$work/next" "$data"
-"""
-_BACK: Final = """\
-mv "$data" "$work/next"
-mv "$work/was" "$data"
-rm -rf "$work"
-"""
-_DONE: Final = 'rm -rf "$work"'
 
 _TERMINATE: Final = (
     "WITH theirs AS MATERIALIZED (SELECT pid, backend_start FROM pg_stat_activity"
@@ -91,7 +49,7 @@ _TABLES: Final = (
 _CHECKPOINT: Final = "SELECT checkpoint_lsn FROM pg_control_checkpoint()"
 
 _CLOCK_AND_MODE: Final = (
-    b"SELECT concat_ws(' ', extract(epoch FROM clock_timestamp()), current_setting('default_transaction_read_only'))"
+    "SELECT extract(epoch FROM clock_timestamp()), current_setting('default_transaction_read_only')"
 )
 _READ_ONLY: Final = "ALTER SYSTEM SET default_transaction_read_only = on"
 _READ_WRITE: Final = "ALTER SYSTEM RESET default_transaction_read_only"
@@ -134,25 +92,27 @@ class Postgres(Backend):
     question = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # SSLRequest, answered by one letter
     asked_in_clear = True
     migration = Migration(
-        "by dump and restore", ("PGDATA",), _BEGIN, _VERSIONS, _other_major, _DUMP, _RESTORE, _BACK, done=_DONE
+        "by dump and restore", ("PGDATA",), Path(__file__).with_name("carry_postgres.sh").read_text(), _other_major
     )
 
     def probe(self, server: Server) -> Health | None:
         """Probes by a login, so it needs the password; PgBouncer by its console, whatever PostgreSQL behind it does."""
-        import psycopg
+        from psycopg import Error, conninfo
+
+        from infra.store import libpq
 
         database = {"dbname": BOUNCER} if server.name == BOUNCER else {}
         try:
-            with closing(_connect(server, LOGS_IN_WITHIN, **database)) as connection:
-                version = connection.info.parameter_status("server_version") or ""
+            dsn = conninfo.make_conninfo(**libpq.login(server.endpoint, server.access) | database)
+            with closing(libpq.Connection(dsn, LOGS_IN_WITHIN, settings={})) as connection:
+                version = connection.parameter(b"server_version")
                 health = Health(version.partition(" ")[0].partition("/")[0])  # PgBouncer says 1.24.1/bouncer
                 if server.name == BOUNCER:
                     return health  # its console knows no SELECT
                 sent = time.time()
-                now, read_only = _value(connection, _CLOCK_AND_MODE).split()
-                health = replace(health, refuses=read_only == b"on")
-                return with_clock(health, float(now), sent, time.time())
-        except (psycopg.OperationalError, OSError):
+                ((now, mode),) = connection.query(_CLOCK_AND_MODE, [], within=PATIENCE)
+                return with_clock(replace(health, refuses=mode == "on"), float(now), sent, time.time())
+        except (libpq.NoAnswer, Error, OSError):
             return None
 
     def long_question(self, size: int) -> bytes:
@@ -253,20 +213,3 @@ def _cut_short(connection: "Connection[Any]", patience: float, late: threading.E
             wire.shutdown(socket.SHUT_RDWR)
 
     return after(patience, hang_up)
-
-
-def _value(connection: "Connection[Any]", question: bytes) -> bytes:
-    """The value that a query returns. Unlike psycopg's `execute`, it does not wait for ever for a frozen server."""
-    import psycopg
-
-    pgconn = connection.pgconn
-    pgconn.send_query(question)
-    while pgconn.is_busy():
-        if not select.select([pgconn.socket], [], [], PATIENCE)[0]:
-            raise psycopg.OperationalError("no answer")
-        pgconn.consume_input()
-    result = pgconn.get_result()
-    value = result.get_value(0, 0) if result else None
-    if value is None:
-        raise psycopg.OperationalError(pgconn.get_error_message())
-    return value

@@ -13,8 +13,7 @@ from infra.backends.backend import Backend, Package, Server, Trait
 from infra.backends.conversation import converse, digest, exactly, unexpected
 from infra.backends.messages import ZooKeeperMessages
 
-CAUGHT_UP_WITHIN: Final = 5.0
-"""Seconds for a session with one member."""
+CAUGHT_UP_WITHIN: Final = 5.0  # seconds for a session with one member
 
 _NAME: Final = "fencepost-disk"
 _ROOT: Final = "/fencepost"

@@ -36,8 +36,7 @@ FASTEST: Final = 100.0
 _SKEW: Final = struct.Struct("=qdqqq")
 _SLOTS: Final = 64
 _SLOT: Final = 8 + MOST * _SKEW.size
-_SIZE: Final = 1024
-"""Bytes of the file: `struct setting` in clock.c."""
+_SIZE: Final = 1024  # bytes of the file: `struct setting` in clock.c
 
 # The first byte tells which slot is valid: fill the other one, then change the byte. The lock keeps writers apart.
 _WRITE: Final = f"""\

@@ -1,6 +1,6 @@
 """Takes a node's data to a version that does not start on them as they are: see `infra.backends.backend.Migration`.
 
-While the node is down, containers of our own stand beside it, without a network, and run the migration's scripts on its
+While the node is down, containers of our own stand beside it, without a network, and run the migration's script on its
 disk. A failure before the last step changes nothing.
 """
 
@@ -18,8 +18,7 @@ from infra.docker import reaper
 from infra.docker.client import failing
 from infra.errors import Failed
 
-WITHIN: Final = 180
-"""Seconds for a dump or a restore; with the data of our locks they take two."""
+WITHIN: Final = 180  # seconds for a dump or a restore; with the data of our locks they take two
 
 
 class Carry:
@@ -36,30 +35,30 @@ class Carry:
 
     def needed(self) -> bool:
         """Whether the image does not start on the data as they are; False if there are no data."""
-        data, server = self._run(self._image, self._migration.versions).splitlines()[:2]
+        data, server = self._run(self._image, "versions").splitlines()[:2]
         return self._migration.needed(data, server)
 
     def over(self) -> None:
         """Replace the node's data by a copy in the format of the image. The node is down."""
-        self._run(self._former, self._migration.dump)
+        self._run(self._former, "dump")
         try:
-            self._run(self._image, self._migration.restore)
+            self._run(self._image, "restore")
         except Failed:
             self.done()
             raise
 
     def back(self) -> None:
         """Undo `over`: put the former data back in their place. The node is down."""
-        self._run(self._image, self._migration.back)
+        self._run(self._image, "back")
 
     def done(self) -> None:
         """Remove what `over` kept: the dump and the former data."""
-        self._run(self._image, self._migration.done)
+        self._run(self._image, "forget")
 
-    def _run(self, image: str, script: str) -> str:
-        """Run a script beside the node, on its disk. Returns what it wrote to its standard output."""
+    def _run(self, image: str, function: str) -> str:
+        """Run a function of the script beside the node, on its disk. Returns what it wrote to its standard output."""
         api = self._client.api
-        with self._beside(image, self._migration.begin + script) as beside:
+        with self._beside(image, f"{self._migration.script}\n{function}") as beside:
             try:
                 api.start(beside)
                 status = api.wait(beside, timeout=WITHIN)["StatusCode"]

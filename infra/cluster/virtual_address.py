@@ -19,15 +19,12 @@ from infra.network.links import Cut, Links
 from infra.network.toxiproxy_api import Api, ProxyChange
 from infra.waiting import comes_true
 
-ANSWERS_WITHIN: Final = 30.0
-"""Seconds until a server that was just started answers (measured: 0.3)."""
-COPIED_WITHIN: Final = 20.0
-"""Seconds for the primary to become a copy of the replica (measured: 0.2)."""
+ANSWERS_WITHIN: Final = 30.0  # seconds until a server that was just started answers (measured: 0.3)
+COPIED_WITHIN: Final = 20.0  # seconds for the primary to become a copy of the replica (measured: 0.2)
 
 LOOK_EVERY: Final = 0.01
 
-_BACK: Final = "failing back"
-"""The key of the changes that `fail_back` makes to links."""
+_BACK: Final = "failing back"  # the key of the changes that `fail_back` makes to links
 
 _GROUPS: Final = tuple(map(topology.client, topology.GROUPS))
 

@@ -12,8 +12,7 @@ from docker.errors import APIError, DockerException, NotFound
 from infra.docker import engine
 from infra.errors import Failed, NotPossible
 
-TIMEOUT = 60
-"""Seconds for one request to the engine."""
+TIMEOUT = 60  # seconds for one request to the engine
 
 
 def connect() -> DockerClient:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +18,7 @@ from infra.backends import BACKENDS, STORE
 from infra.docker import base, engine, images, machine
 from infra.docker.sources import PACKAGES, STANDS_FOR
 from infra.errors import Failed, NotPossible, Trouble, UnknownName
+from infra.waiting import at_once
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements.lock"
@@ -73,8 +73,7 @@ def fix(*, everything: bool = False, tests: bool = False) -> list[Check]:
     if not all(map(images.is_current, wanted)):
         engine.require_room()
         base.ensure(base.SUITES[0])
-        with ThreadPoolExecutor(BUILDERS) as pool:
-            list(pool.map(images.ensure, wanted))
+        at_once(images.ensure, wanted, BUILDERS)
     if tests and check_browser().state != "ok":
         install_browser()
     return checks()
@@ -162,8 +161,7 @@ def _check_docker() -> Iterator[Check]:
             "stopped": "start it (as root, doctor --fix does)",
             "refused": "join the group docker and log in again, or run as root",
         }
-        state: Literal["missing", "broken"] = "missing" if seen.state == "absent" else "broken"
-        yield Check("engine", state, seen.why, remedy[seen.state])
+        yield Check("engine", "missing" if seen.state == "absent" else "broken", seen.why, remedy[seen.state])
     if version := engine.compose():
         yield Check("compose", "ok", f"docker compose {version}")
     else:
@@ -197,10 +195,10 @@ def check_image(image: images.Image, *, needed: bool) -> Check:
     """Whether an image of ours exists and is from today's recipe."""
     if images.is_current(image):
         return Check(f"image {image.recipe}", "ok", image.name, needed=needed)
-    why = "its recipe or its base has changed" if base.image_id(image.name) else "not built yet"
-    state: Literal["missing", "broken"] = "broken" if base.image_id(image.name) else "missing"
+    old = base.image_id(image.name)
+    why = f"{image.name}: {'its recipe or its base has changed' if old else 'not built yet'}"
     how = "doctor --fix" if needed else "built when first used, or: doctor --fix --all"
-    return Check(f"image {image.recipe}", state, f"{image.name}: {why}", how, needed)
+    return Check(f"image {image.recipe}", "broken" if old else "missing", why, how, needed)
 
 
 def _images() -> list[tuple[images.Image, bool]]:

@@ -42,8 +42,7 @@ NEEDS: Final[Mapping[str, Sequence[str]]] = {
 }
 """Recipe -> the recipes from whose images it copies files, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
 
-PACKAGER: Final = "fencepost.packager"
-"""Label of an image: who packaged the server in it."""
+PACKAGER: Final = "fencepost.packager"  # label of an image: who packaged the server in it
 
 REGISTRY: Final[Mapping[str, str]] = {"toxiproxy": "modules"} | {
     f"{server}-{registry}": registry for server, package in PACKAGES.items() for registry in package.elsewhere

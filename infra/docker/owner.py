@@ -12,8 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-KEPT: Final = "kept"
-"""Owner of an environment that was made to stay: only `python -m infra down` removes it."""
+KEPT: Final = "kept"  # owner of an environment that was made to stay: only `python -m infra down` removes it
 
 
 def this_process() -> str:

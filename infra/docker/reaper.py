@@ -4,11 +4,9 @@ Containers, networks and volumes all carry `fencepost.env` and `fencepost.owner`
 a half-started environment is found like a whole one. Several processes may reap at once.
 """
 
-import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -20,6 +18,7 @@ from docker.errors import APIError, NotFound
 
 from infra.docker import machine, owner
 from infra.errors import Failed
+from infra.waiting import at_once, comes_true
 
 ENV: Final = "fencepost.env"
 OWNER: Final = "fencepost.owner"
@@ -85,27 +84,26 @@ def remove(client: DockerClient, name: str, *, threads: bool = True) -> None:
     deadline = time.monotonic() + REMOVED_WITHIN
     leaked_since = 0.0
     filters = {"label": f"{ENV}={name}"}
-    with contextlib.ExitStack() as stack:
-        each = stack.enter_context(ThreadPoolExecutor(8, "reaper")).map if threads else map
-        while True:
-            containers = [item["Id"] for item in client.api.containers(all=True, quiet=True, filters=filters)]
-            trouble = list(each(partial(_try, client.api.remove_container, v=True, force=True), containers))
-            networks = [item["Id"] for item in client.api.networks(filters=filters)]
-            trouble += each(partial(_try, client.api.remove_network), networks)
-            volumes = [item["Name"] for item in client.api.volumes(filters=filters)["Volumes"] or ()]
-            trouble += each(partial(_try, client.api.remove_volume), volumes)
-            if not (containers or networks or volumes):
-                return
-            if containers or volumes or not all(why is None or LEAKED in why for why in trouble):
-                leaked_since = 0.0
-            elif not leaked_since:
-                leaked_since = time.monotonic()
-            elif time.monotonic() > leaked_since + LEAKED_AFTER:
-                return
-            if time.monotonic() > deadline:
-                raise Failed(f"environment {name} could not be removed: {next(filter(None, trouble), 'no end')}")
-            if any(trouble):
-                time.sleep(0.1)  # another process is removing the same, or a container is still letting go
+    each: Callable[..., Iterable[str | None]] = partial(at_once, most=8) if threads else map
+    while True:
+        containers = [item["Id"] for item in client.api.containers(all=True, quiet=True, filters=filters)]
+        trouble = list(each(partial(_try, client.api.remove_container, v=True, force=True), containers))
+        networks = [item["Id"] for item in client.api.networks(filters=filters)]
+        trouble += each(partial(_try, client.api.remove_network), networks)
+        volumes = [item["Name"] for item in client.api.volumes(filters=filters)["Volumes"] or ()]
+        trouble += each(partial(_try, client.api.remove_volume), volumes)
+        if not (containers or networks or volumes):
+            return
+        if containers or volumes or not all(why is None or LEAKED in why for why in trouble):
+            leaked_since = 0.0
+        elif not leaked_since:
+            leaked_since = time.monotonic()
+        elif time.monotonic() > leaked_since + LEAKED_AFTER:
+            return
+        if time.monotonic() > deadline:
+            raise Failed(f"environment {name} could not be removed: {next(filter(None, trouble), 'no end')}")
+        if any(trouble):
+            time.sleep(0.1)  # another process is removing the same, or a container is still letting go
 
 
 def _only_leaked(client: DockerClient, name: str) -> bool:
@@ -133,10 +131,8 @@ def _try(removal: Callable[..., None], name_or_id: str, **how: bool) -> str | No
 
 def _await_orphan(name: str) -> None:
     """Wait for the end of a `docker compose up` whose parent was killed: it would go on creating what we remove."""
-    deadline = time.monotonic() + REMOVED_WITHIN
     mark = f"\0FENCEPOST_ENV={name}\0".encode()
-    while time.monotonic() < deadline and any(_mentions(process, mark) for process in Path("/proc").glob("[0-9]*")):
-        time.sleep(0.1)
+    comes_true(lambda: not any(_mentions(it, mark) for it in Path("/proc").glob("[0-9]*")), REMOVED_WITHIN, 0.1)
 
 
 def _mentions(process: Path, mark: bytes) -> bool:

@@ -50,8 +50,7 @@ MAVEN_ANSWERS_WITHIN: Final = 600.0
 
 _VERSIONED: Final = [package.debian for package in PACKAGES.values() if package.versioned]
 
-_ITS_OWN: Final = "its-own"
-"""Stands for the mirror that the container itself was made from."""
+_ITS_OWN: Final = "its-own"  # stands for the mirror that the container itself was made from
 
 _POLICY: Final = """
 [ "$MIRROR" != its-own ] || MIRROR=$(apt-get indextargets --format '$(REPO_URI)' | head -n 1)
@@ -69,8 +68,7 @@ cat ~/.m2/repository/$(echo "$ARTIFACT" | tr .: //)/maven-metadata-*.xml || { gr
 """
 """If Maven is asked for the newest version, it keeps the registry's list, whether or not it got that version."""
 
-Had = Mapping[str, Sequence[str]]
-"""Server -> versions, the newest first."""
+Had = Mapping[str, Sequence[str]]  # server -> versions, the newest first
 
 _known: dict[str, Had] = {}
 

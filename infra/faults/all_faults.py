@@ -9,8 +9,7 @@ from infra.faults.links import cuts, degraded_links, partitions, resets
 from infra.faults.servers import clocks, disks, failover, maintenance, sequences, strikes, upgrades
 from infra.faults.workers import between_requests, crash_points, holders, wall_clocks
 
-NO_FAULT: Final = "none"
-"""Not a fault: the name of the plan without faults."""
+NO_FAULT: Final = "none"  # not a fault: the name of the plan without faults
 
 # A seed draws from the faults in this order, so a new fault goes to the end.
 _ALL: Final[tuple[Fault, ...]] = (

@@ -1,9 +1,10 @@
 """What a fault is, and what several faults need: find the leader, await its successor, await a whole cluster."""
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Self
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
@@ -21,8 +22,7 @@ Need = Literal[
 `tap`: read the messages between a client and its links. `load`: write keys beside the locks. `skew`: move the wall
 clock of a worker."""
 
-Group = Literal["links", "servers", "clocks", "workers", "store"]
-"""What a fault is done to."""
+Group = Literal["links", "servers", "clocks", "workers", "store"]  # what a fault is done to
 
 PROVEN_WITHIN: Final = 3.0
 """Seconds within which a cut must show; measured: 20-300 ms."""
@@ -36,35 +36,32 @@ LOOK_EVERY: Final = 0.05
 """Seconds between two questions to a node. Questions without a pause make an election take longer."""
 
 
-class FaultInjection(Protocol):
+class FaultInjection(ABC):
     """A fault with every choice made. Only `apply` finds out who leads and who holds.
 
     Faults overlap. A fault acts on links and nodes under its key `target.by`, and heals them under the same key.
     """
 
+    __slots__ = ()
+
+    @abstractmethod
     def describe(self) -> str:
         """For people, before the run: "cut clients c2 from all nodes (drop)"."""
 
+    @abstractmethod
     def apply(self, target: Target) -> Sequence[Hit]:
         """Apply the fault; return its hits once it is proven, [] if nobody can be hit. After Failed `heal` is due."""
 
     def heal(self, target: Target) -> None:
         """Undo what this injection did, whoever was hit, and nothing else. Idempotent. Raises Failed.
 
-        Returns when that is undone. The runner waits for a whole cluster only when no other fault is on.
+        Returns when that is undone. The runner waits for a whole cluster only when no other fault is on. A class that
+        is a base of others undoes its own part, then calls the next one.
         """
+        del target  # nothing is left of a fault that is over at once
 
 
-class Momentary:
-    """A fault injection that is over at once. Each class below undoes its own part, then calls the next base class."""
-
-    __slots__ = ()
-
-    def heal(self, target: Target) -> None:
-        """There is nothing to undo."""
-
-
-class OnNodes(Momentary):
+class OnNodes(FaultInjection):
     """A fault injection whose heal lets all nodes go (`Node.let_go`)."""
 
     __slots__ = ()
@@ -75,7 +72,7 @@ class OnNodes(Momentary):
         super().heal(target)
 
 
-class OnWorkers(Momentary):
+class OnWorkers(FaultInjection):
     """A fault injection whose heal lets its workers go (`Actors.let_go`)."""
 
     __slots__ = ()

@@ -14,18 +14,14 @@ from infra.backends import BACKENDS
 from infra.backends.backend import Backend, Trait
 from infra.network.topology import GROUPS, client
 
-Options = Mapping[str, Any]
-"""Name -> value, as plain JSON."""
+Options = Mapping[str, Any]  # name -> value, as plain JSON
 
-Members = tuple[str, ...]
-"""The names of the members of a cluster, in order."""
+Members = tuple[str, ...]  # the names of the members of a cluster, in order
 
 ALL_GROUPS: Final = tuple(map(client, GROUPS))
 
-LEADER: Final = "leader"
-"""Stands for the node that leads at the moment of impact."""
-FOLLOWER: Final = "follower"
-"""Stands for the first node that does not lead at the moment of impact."""
+LEADER: Final = "leader"  # stands for the node that leads at the moment of impact
+FOLLOWER: Final = "follower"  # stands for the first node that does not lead at the moment of impact
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +46,14 @@ Draw = Callable[[random.Random, Site, Options], Any]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A value that a fault needs.
-
-    check   (value, site, the options before it) -> the value as the injection takes it. Raises ValueError with a text
-            that says what the value must be.
-    draw    None if only a plan can set it.
-    unless  a trait: backends that have it do not have this option.
-    """
+    """A value that a fault needs."""
 
     name: str
+    # (value, site, the options before it) -> the value as the injection takes it. Raises ValueError with a text that
+    # says what the value must be.
     check: Callable[[Any, Site, Options], Any]
-    draw: Draw | None = None
-    unless: Trait | None = None
+    draw: Draw | None = None  # None if only a plan can set it
+    unless: Trait | None = None  # backends that have this trait do not have this option
 
 
 def checked(known: Sequence[Option], options: Options, site: Site) -> dict[str, Any]:
@@ -166,7 +158,6 @@ def different(names: Any, known: Sequence[str], most: int, least: int = 1) -> tu
 
 
 GROUP: Final = choice("group", ALL_GROUPS)
-"""A client group."""
 
 
 def _few_groups(value: Any, _: Site, __: Options) -> tuple[str, ...]:

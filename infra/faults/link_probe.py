@@ -7,16 +7,14 @@ and again, and so finds out when links or servers stood still.
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 from infra.access import OPEN, Access
 from infra.backends.backend import Backend
-
-T = TypeVar("T")
+from infra.waiting import at_once
 
 PATIENCE: Final = 0.25
 """Seconds without a byte that count as silence; an answer takes 1-2 ms."""
@@ -45,7 +43,7 @@ class Prober:
 
     def ask_all(self, endpoints: Sequence[str], patience: float = PATIENCE) -> list[LinkAnswer]:
         """Ask all of them at once, so that silence costs `patience` only once."""
-        return self.at_once(endpoints, lambda endpoint: self.ask(endpoint, patience))
+        return at_once(lambda endpoint: self.ask(endpoint, patience), endpoints)
 
     def timed(
         self, endpoint: str, patience: float, size: int = 0, *, to_the_end: bool = False
@@ -75,13 +73,6 @@ class Prober:
         """A connection, encrypted where that is asked for. Raises OSError."""
         access = OPEN if self.backend.asked_in_clear else self.access
         return access.connect(endpoint, patience)
-
-    def at_once(self, endpoints: Sequence[str], ask: Callable[[str], T]) -> list[T]:
-        """Ask all endpoints at the same time. Returns what `ask` returns for each."""
-        if not endpoints:
-            return []
-        with ThreadPoolExecutor(max_workers=len(endpoints)) as pool:
-            return list(pool.map(ask, endpoints))
 
     def answer(self, connection: socket.socket) -> LinkAnswer:
         """What comes through a connection within its timeout."""

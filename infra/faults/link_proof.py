@@ -13,6 +13,7 @@ from infra.faults.link_probe import PATIENCE, LinkAnswer
 from infra.faults.target import Target
 from infra.network.links import Cut
 from infra.network.topology import STORE
+from infra.waiting import at_once
 
 Pairs = Sequence[tuple[str, str]]
 """Links of client groups: (group, node) for each, or the link of one group to the store."""
@@ -49,8 +50,8 @@ def await_slow(target: Target, pairs: Pairs, seconds: float, size: int = 0, *, t
     amiss: list[str] = []
 
     def shows() -> bool:
-        answers = target.prober.at_once(
-            endpoints, lambda endpoint: target.prober.timed(endpoint, patience, size, to_the_end=to_the_end)
+        answers = at_once(
+            lambda endpoint: target.prober.timed(endpoint, patience, size, to_the_end=to_the_end), endpoints
         )
         amiss[:] = [
             f"{' to '.join(pair)}: {answer} after {took:.2f} s"

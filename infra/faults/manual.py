@@ -190,11 +190,6 @@ class OneProcess(Actors):
         del lane, among
         return () if self._victim is None else (self._victim,)
 
-    def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
-        """Does nothing: the wall clock of the process is not ours to move."""
-        del seconds, by
-        return ()
-
     def thaw(self, victim: Victim) -> None:
         self._signal(signal.SIGCONT)
         frozen.forget(self._environment, victim.process)

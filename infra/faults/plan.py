@@ -21,19 +21,13 @@ from infra.faults.fault import FaultInjection, World
 from infra.faults.fault_options import Members
 from infra.suggestions import instead
 
-Words = Callable[[FaultInjection], str]
-"""An injection -> its description; `FaultInjection.describe`, as a rule."""
+Words = Callable[[FaultInjection], str]  # an injection -> its description; `FaultInjection.describe`, as a rule
 
-MOST_SECONDS: Final = 3600.0
-"""Longest `after` and `for`."""
-AFTER: Final = (0.2, 0.6)
-"""Seconds before a step, least and most. In this time the lock works as it should."""
-BESIDE: Final = (0.0, 1.5)
-"""Seconds from one fault to the next that overlaps it, least and most."""
-TOGETHER: Final = "+"
-"""Joins the names of faults that overlap."""
-STORM: Final = "storm-"
-"""The name of a random plan is this and its seed, whatever the backend."""
+MOST_SECONDS: Final = 3600.0  # longest `after` and `for`
+AFTER: Final = (0.2, 0.6)  # seconds before a step, least and most. In this time the lock works as it should.
+BESIDE: Final = (0.0, 1.5)  # seconds from one fault to the next that overlaps it, least and most
+TOGETHER: Final = "+"  # joins the names of faults that overlap
+STORM: Final = "storm-"  # the name of a random plan is this and its seed, whatever the backend
 
 
 class BadPlan(ValueError):

@@ -146,26 +146,18 @@ class Actors:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What was hit, and when. The runner fills in times that are 0: such a hit is healed with the rest.
-
-    target           for people, resolved: "etcd2 (leader) from etcd1, etcd3".
-    begun, applied   ns; from the start of the application to its proof.
-    healing, healed  ns; 0 unless the fault healed this hit by itself.
-    owner, process   for faults on workers: the grant (of a waiting worker: the session), and the process.
-    lane             the lane of that worker; "" for a fault that hits all lanes.
-    silent           (client group, node): while it lasts, no question of the group to the node gets an answer. Group ""
-                     stands for all groups.
-    """
+    """What was hit, and when. The runner fills in times that are 0: such a hit is healed with the rest."""
 
     kind: Kind
-    target: str
-    begun: int
-    applied: int
-    healing: int = 0
-    healed: int = 0
-    owner: int = 0
-    process: int = -1
-    lane: str = ""
+    target: str  # for people, resolved: "etcd2 (leader) from etcd1, etcd3"
+    begun: int  # ns; the start of the application
+    applied: int  # ns; its proof
+    healing: int = 0  # ns; 0 unless the fault healed this hit by itself
+    healed: int = 0  # ns; as `healing`
+    owner: int = 0  # for faults on workers: the grant (of a waiting worker: the session)
+    process: int = -1  # for faults on workers
+    lane: str = ""  # the lane of that worker; "" for a fault that hits all lanes
+    # (client group, node): while it lasts, no question of the group to the node gets an answer. Group "": all groups.
     silent: tuple[tuple[str, str], ...] = ()
 
 

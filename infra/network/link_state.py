@@ -23,8 +23,7 @@ from infra.network import toxics
 from infra.network.toxics import STREAMS, Cut, Stream, Toxic
 from infra.network.toxiproxy_api import ProxyChange, ProxyState
 
-REFUSED: Final = "refused"
-"""The name of the wish that a proxy be closed. Every other wish has the name of its toxic."""
+REFUSED: Final = "refused"  # the name of the wish that a proxy be closed. Every other wish has the name of its toxic.
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ GOD: Final = 0
 
 STORE: Final = "store"
 
-API_PORT: Final = 8474
-"""The port of Toxiproxy's API."""
+API_PORT: Final = 8474  # the port of Toxiproxy's API
 
 _BESIDE: Final = {auxiliary.name: auxiliary for backend in BACKENDS.values() for auxiliary in backend.auxiliaries}
 

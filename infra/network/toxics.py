@@ -18,8 +18,7 @@ Stream = Literal["upstream", "downstream"]
 
 STREAMS: Final[tuple[Stream, Stream]] = ("upstream", "downstream")
 
-MOST_MS: Final = 3_600_000
-"""Longest delay of an impairment in ms; Cut.HOLD is a longer delay."""
+MOST_MS: Final = 3_600_000  # longest delay of an impairment in ms; Cut.HOLD is a longer delay
 
 
 class Cut(StrEnum):

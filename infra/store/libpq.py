@@ -1,9 +1,5 @@
 """libpq with deadlines, for the store and for locks: no step of a connection to PostgreSQL waits without limit.
 
-    NoAnswer
-    ├── Unavailable    no connection could be made: nothing was sent and certainly nothing happened
-    └── Unknown        sent, but its answer was lost: it may have happened, may happen later, or never
-
 It uses `psycopg.pq`, because psycopg's cursors wait without limit for an answer and a test of lost answers must not.
 If a server refuses a statement, psycopg's error for that is raised. Imports psycopg and the standard library only.
 """
@@ -94,6 +90,10 @@ class Connection:
     def usable(self) -> bool:
         """Whether nothing says that the connection is broken. A server's last message shows as unread bytes."""
         return self._pg.status == pq.ConnStatus.OK and not self._ready(select.POLLIN, 0.0)
+
+    def parameter(self, name: bytes) -> str:
+        """What the server has reported of itself: `server_version`, say. "" if nothing."""
+        return (self._pg.parameter_status(name) or b"").decode()
 
     def run(self, name: bytes, params: Sequence[str]) -> list[tuple[str, ...]]:
         """Execute a prepared statement and return its rows. Raises Unknown, and closes the connection."""

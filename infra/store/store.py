@@ -5,10 +5,6 @@ is compared and raised in the same instant in which the value is read or replace
 COMMITTED, which `infra.tests.live.test_store` hammers: an upsert locks the row before it evaluates its ``WHERE`` on
 the newest committed version; and each statement of a volatile function sees what was committed before it.
 
-    StoreError
-    ├── Unavailable    no connection could be made: the operation was never sent and certainly did not happen
-    └── Unknown        sent, but its answer was lost: it may have happened, may happen later, or never
-
 Values and elements travel in the protocol's text form (`libpq`). Imports psycopg and the standard library only: workers
 load this beside any library under test.
 """

@@ -10,7 +10,6 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -23,6 +22,7 @@ from infra.backends.conversation import EXPLAINS_WITHIN, unexpected
 from infra.errors import Failed
 from infra.faults.fault import Need, World
 from infra.target.hooks import NEEDED, Hooks
+from infra.waiting import at_once
 
 _ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/,\s]+)):([0-9]{1,5})")
 
@@ -111,8 +111,7 @@ def world(external: External, hooks: Hooks) -> World:
 
 def check(external: External) -> None:
     """Check from here that every node is there and lets us in. Raises Failed: one line that names those that fail."""
-    with ThreadPoolExecutor(max_workers=len(external)) as pool:
-        answers = list(pool.map(partial(_examine, external), range(len(external))))
+    answers = at_once(partial(_examine, external), range(len(external)))
     wrong: dict[str, list[str]] = {}
     for index, why in enumerate(answers):
         if isinstance(why, str):

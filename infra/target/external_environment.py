@@ -11,7 +11,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
@@ -32,7 +31,7 @@ from infra.network.topology import GROUPS, STORE, Proxy
 from infra.target import external_cluster
 from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
-from infra.waiting import comes_true
+from infra.waiting import at_once, comes_true
 
 GATEWAY: Final = 1
 """Last byte of this machine's own address on the bridge of the clients."""
@@ -222,12 +221,11 @@ class ExternalEnvironment(Environment):
         def reached(where: str) -> bool:
             return comes_true(lambda: prober.ask(where, 1.0) is LinkAnswer.ANSWERED, REACHED_WITHIN)
 
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            for group in GROUPS:
-                ways = [self.endpoints_of(name, group) for name in given.names]
-                for index, answered in enumerate(pool.map(reached, ways)):
-                    if not answered:
-                        raise Failed(self._unreached(given, index))
+        for group in GROUPS:
+            ways = [self.endpoints_of(name, group) for name in given.names]
+            for index, answered in enumerate(at_once(reached, ways, 8)):
+                if not answered:
+                    raise Failed(self._unreached(given, index))
 
     def _unreached(self, given: External, index: int) -> str:
         host, port = given.addresses[index]

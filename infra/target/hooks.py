@@ -30,8 +30,7 @@ NEEDED: Final[Mapping[Need, tuple[str, ...]]] = {
 }
 """What a fault may need -> the hooks that give it."""
 
-WITHIN: Final = 30.0
-"""Seconds that a command may take."""
+WITHIN: Final = 30.0  # seconds that a command may take
 
 _PLACE: Final = re.compile(r"\{(\w+)\}")
 _PLACES: Final = ("node", "port", "name", "backend")

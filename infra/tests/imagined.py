@@ -1,7 +1,7 @@
 """An imagined star: our nodes, links and faults on engines, a Toxiproxy and servers that only remember their state."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from infra.cluster.container import Container
 from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Cluster, Node
 from infra.faults.fault_options import ALL_GROUPS
-from infra.faults.link_probe import LinkAnswer, Prober, T
+from infra.faults.link_probe import LinkAnswer, Prober
 from infra.faults.target import Target
 from infra.network import topology, toxics
 from infra.network.links import Links
@@ -301,8 +301,8 @@ class ImaginedProber(Prober):
     def answer(self, connection: Any) -> LinkAnswer:
         return self.ask(connection.endpoint)
 
-    def at_once(self, endpoints: Sequence[str], ask: Callable[[str], T]) -> list[T]:
-        return list(map(ask, endpoints))
+    def ask_all(self, endpoints: Sequence[str], patience: float = 0.0) -> list[LinkAnswer]:
+        return [self.ask(endpoint, patience) for endpoint in endpoints]
 
 
 @contextmanager

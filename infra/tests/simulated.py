@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from infra.backends.etcd import Etcd
 from infra.errors import Failed
-from infra.faults.link_probe import Prober, T
+from infra.faults.link_probe import Prober
 from infra.faults.plan import Plan, Step, compile_plan
 from infra.faults.runner import Record, Runner
 from infra.faults.target import Actors, Aim, Target, Victim
-from infra.waiting import Clock
+from infra.waiting import Clock, T
 
 Say = Callable[[str], None]
 

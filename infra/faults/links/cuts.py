@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from infra.backends.backend import Trait
 from infra.faults import link_proof
-from infra.faults.fault import SPANS, Fault, Momentary
+from infra.faults.fault import SPANS, Fault, FaultInjection
 from infra.faults.fault_options import ALL_GROUPS, GROUP, Option, Options, Site, different, must, some_nodes
 from infra.faults.gate_scripts import catch, catch_within, hits_of, let_go, run_traps
 from infra.faults.link_proof import DOWN, SHOWS
@@ -31,8 +31,7 @@ SEES: Final[Mapping[Cut, str]] = {
     Cut.HOLD: "silence; at the heal everything arrives late, and the connection lives on",
 }
 
-Way = Literal["both", "requests", "replies"]
-"""Which bytes between a client group and a node are lost."""
+Way = Literal["both", "requests", "replies"]  # which bytes between a client group and a node are lost
 
 
 def heal_clients(target: Target) -> None:
@@ -41,7 +40,7 @@ def heal_clients(target: Target) -> None:
     link_proof.await_answers(target, target.client_links)
 
 
-class OnClientLinks(Momentary):
+class OnClientLinks(FaultInjection):
     """A fault injection whose heal undoes what it did to links, and proves that through the links of the clients."""
 
     __slots__ = ()
@@ -91,7 +90,7 @@ class CutClients(OnClientLinks):
 
 
 @dataclass(frozen=True, slots=True)
-class StoreLink:
+class StoreLink(FaultInjection):
     """Hold what a client group sends to the store, or drop what the store answers. The store is never hurt.
 
     In each lane a worker of the group that is about to write is stalled until the link is cut. So a write comes late or

@@ -1,9 +1,5 @@
 """Cuts between nodes: one node from its peers, or the network into a shape, while clients still reach every node.
 
-    halves  two sides without a way from one to the other
-    ring    every node hears a majority, and each node another one
-    bridge  two sides, and one node that belongs to both
-
 No question from outside can pass a link between nodes. So a cut counts as applied when Toxiproxy shows it and the nodes
 notice: they elect another leader, or an isolated node stops serving.
 
@@ -25,8 +21,7 @@ from infra.faults.links.cuts import HOW, CutClients
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 
-Pairs = Sequence[tuple[str, str]]
-"""(from, to): the bytes on the way from one to the other are lost."""
+Pairs = Sequence[tuple[str, str]]  # (from, to): the bytes on the way from one to the other are lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +34,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class CutPeers:
+class CutPeers(FaultInjection):
     """Cut links between nodes. partition: finds out at `apply` what to cut. doing: for people, before the run."""
 
     how: Cut

@@ -17,7 +17,7 @@ from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
-from infra.faults.fault import PROVEN_WITHIN, Fault
+from infra.faults.fault import PROVEN_WITHIN, Fault, FaultInjection
 from infra.faults.fault_options import Option, Options, Site, must, real, victims, within
 from infra.faults.target import Hit, Target
 
@@ -38,7 +38,7 @@ PRECISION: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class MoveClocks:
+class MoveClocks(FaultInjection):
     """Make the clocks of some nodes wrong, all in the same way. See `Skew` for the fields."""
 
     nodes: tuple[str, ...]

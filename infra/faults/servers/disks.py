@@ -32,7 +32,7 @@ _STALLED: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class SlowDisk:
+class SlowDisk(fault.FaultInjection):
     """Make every synchronisation take `delay_ms` longer. None: no synchronisation ends before the heal."""
 
     nodes: tuple[str, ...]
@@ -132,8 +132,7 @@ def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Opti
     return victims(known=(LEADER, FOLLOWER), roles=roles)
 
 
-_WAITED_FOR: Final = _disks(lambda site: site.backend.disks)
-"""The option for the disks that a write waits for."""
+_WAITED_FOR: Final = _disks(lambda site: site.backend.disks)  # the option for the disks that a write waits for
 
 _OF_DISKS: Final = partial(Fault, kind="disk", spans=SPANS, needs=("disk",))
 

@@ -26,7 +26,7 @@ TTL, so that earlier grants are still in force, also those of a lock that grants
 
 
 @dataclass(frozen=True, slots=True)
-class PromoteReplica:
+class PromoteReplica(fault.FaultInjection):
     """The replica falls behind and takes the primary's place."""
 
     primary: str
@@ -115,7 +115,7 @@ class ChangeLeader(fault.OnNodes):
 
 
 @dataclass(frozen=True, slots=True)
-class TerminateBackends(fault.Momentary):
+class TerminateBackends(fault.FaultInjection):
     """End every session of the locks' database, but for the session that ends them."""
 
     def describe(self) -> str:

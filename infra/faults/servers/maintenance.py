@@ -8,12 +8,12 @@ from infra.backends.answers import NO_ANSWER
 from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import Fault, Nobody
+from infra.faults.fault import Fault, FaultInjection, Nobody
 from infra.faults.target import Hit, Target
 
 
 @dataclass(frozen=True, slots=True)
-class Maintain(fault.Momentary):
+class Maintain(FaultInjection):
     """Maintain every member, one after another. All of it happens in `apply`."""
 
     def describe(self) -> str:

@@ -15,8 +15,9 @@ from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, FaultInjection, Nobody
 from infra.faults.fault_options import LEADER, Option, Options, Site, must, number, within
-from infra.faults.servers.strikes import at_once, end, named
+from infra.faults.servers.strikes import end, named
 from infra.faults.target import Hit, Target
+from infra.waiting import at_once
 
 RATE: Final = 400.0
 """Writes a second, if the cluster takes so many."""
@@ -124,13 +125,13 @@ def _await_writes(target: Target, more: int) -> int:
 def _kill(target: Target, nodes: Sequence[Node], role: str, written: int) -> Hit:
     """Kill the nodes at the same time. written: writes beside the locks until then, 0 if they do not matter."""
     begun = target.clock.now()
-    at_once(nodes, lambda node: end(target, node))
+    at_once(lambda node: end(target, node), nodes)
     after = f" after {written} writes" if written else ""
     return Hit("kill", ", ".join(named(node, role) for node in nodes) + after, begun, target.clock.now())
 
 
 def _start(target: Target, nodes: Sequence[Node]) -> None:
-    at_once(nodes, lambda node: node.let_go(target.by))
+    at_once(lambda node: node.let_go(target.by), nodes)
 
 
 def _kills(value: Any, site: Site, _: Options) -> tuple[tuple[str, int], ...]:

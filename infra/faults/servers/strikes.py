@@ -7,8 +7,7 @@ A server that refuses writes answers every write with an error. The error says n
 should send a renewal that failed for this reason again: the lease is still there.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -20,6 +19,7 @@ from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, 
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, different, victims
 from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Hit, Target
+from infra.waiting import at_once
 
 AWAY: Final = (0.2, 0.4)
 """TTLs for which a restarted or wiped server stays down, so short that the leases it forgot are still held then."""
@@ -86,12 +86,6 @@ def end(target: Target, node: Node, *, orderly: bool = False) -> None:
         raise Failed(f"{node.name} was {'stopped' if orderly else 'killed'}, but is {state}")
 
 
-def at_once(nodes: Sequence[Node], do: Callable[[Node], None]) -> None:
-    """Call `do` on all nodes at the same time. Raises what one of the calls raises."""
-    with ThreadPoolExecutor(max_workers=max(len(nodes), 1)) as pool:
-        list(pool.map(do, nodes))
-
-
 def _pause(target: Target, node: Node) -> None:
     node.pause(target.by)
     # Another fault may have killed it.
@@ -129,7 +123,7 @@ class RestartRolling(fault.OnNodes):
 
 
 @dataclass(frozen=True, slots=True)
-class RestartAll:
+class RestartAll(fault.FaultInjection):
     """Every server is killed, all at once, and started again on its data: a power failure."""
 
     def describe(self) -> str:
@@ -139,12 +133,12 @@ class RestartAll:
         """Proven by the states of the containers."""
         begun = target.clock.now()
         nodes = target.cluster.nodes
-        at_once(nodes, lambda node: end(target, node))
+        at_once(lambda node: end(target, node), nodes)
         silent = tuple(("", node.name) for node in nodes)
         return [Hit("restart", ", ".join(node.name for node in nodes), begun, target.clock.now(), silent=silent)]
 
     def heal(self, target: Target) -> None:
-        at_once(target.cluster.nodes, lambda node: node.let_go(target.by))
+        at_once(lambda node: node.let_go(target.by), target.cluster.nodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,12 @@ from infra.cluster.virtual_address import Failover
 from infra.docker import images
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, FaultInjection
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, choice, must, number, one_of
 from infra.faults.servers.strikes import named
 from infra.faults.target import Hit, Target
 
-Order = Literal["leader", "follower"]
-"""Which member goes first."""
+Order = Literal["leader", "follower"]  # which member goes first
 
 ROLLED: Final = "version"
 REFUSED: Final = "restart"
@@ -33,7 +32,7 @@ AGREED_WITHIN: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(FaultInjection):
     """Replace one node by another version. version: see `infra.docker.images.resolve`."""
 
     node: str
@@ -84,7 +83,7 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
-class Roll(fault.Momentary):
+class Roll(FaultInjection):
     """Members go over to a version one after another, each at work again before the next. All of it is in `apply`.
 
     members: how many of those that do not have the version yet. first: whether the leader goes first or last. lead: the

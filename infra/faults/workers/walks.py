@@ -31,18 +31,13 @@ STAYS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Which messages a pair goes through.
+    """Which messages a pair goes through."""
 
-    what         what notes call the verb.
-    first, step  which messages: the number of the first, and the step to the next.
-    waits        whether the verb is to wait for a holder.
-    """
-
-    what: str
+    what: str  # what notes call the verb
     verb: Verb
-    first: int = 1
-    step: int = 1
-    waits: bool = False
+    first: int = 1  # the number of the first message
+    step: int = 1  # from one message to the next
+    waits: bool = False  # whether the verb is to wait for a holder
 
 
 WALKS: Final = (
@@ -64,21 +59,15 @@ class Pair:
     def __init__(self, target: Target, lane: str, walk: Walk, workers: tuple[int, ...]) -> None:
         self.walk = walk
         self.trap = GateTrap(lane, target, target.clock.now(), workers)
-        self.hit: set[int] = set()
-        """The messages at which one of them was caught."""
-        self._catches = 0
-        """How often one of them was caught."""
-        self._begun = self._count(walk.verb)[0]
-        """How many verbs of this kind had begun when the walk began."""
-        self.tries = 0
-        """How often another worker was expected at a message of its own, while one was caught."""
-        self.both = 0
-        """How often that other worker came."""
+        self.hit: set[int] = set()  # the messages at which one of them was caught
+        self._catches = 0  # how often one of them was caught
+        self._begun = self._count(walk.verb)[0]  # how many verbs of this kind had begun when the walk began
+        self.tries = 0  # how often another worker was expected at a message of its own, while one was caught
+        self.both = 0  # how often that other worker came
         *holders, waiter = workers
         self._holders = [self.trap.only((holder,)) for holder in holders]
         self._waiter = self.trap.only((waiter,))
-        self._stays = 0
-        """How often a holder has stayed, while the waiter was to be caught."""
+        self._stays = 0  # how often a holder has stayed, while the waiter was to be caught
 
     def messages(self, hit: Collection[int]) -> int:
         """How many messages the walk's verb has, up to `MOST`. hit: those at which a pair of this walk was caught."""

@@ -13,8 +13,7 @@ from infra.faults.fault_options import real, within
 from infra.faults.target import Hit, Target
 from infra.faults.workers.holders import NEEDS
 
-SECONDS: Final = (5, 90)
-"""Seconds by which the clocks jump, least and most: longer than any TTL."""
+SECONDS: Final = (5, 90)  # seconds by which the clocks jump, least and most: longer than any TTL
 
 
 @dataclass(frozen=True, slots=True)

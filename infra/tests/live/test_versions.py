@@ -219,12 +219,14 @@ SELECT nextval('fencepost.tokens') FROM generate_series(1, 41);
 
 
 RUINED = """
-set +e
-install -d -o postgres -m 700 "$work/next"
-as initdb -D "$work/next" --username=postgres >/dev/null
-echo "nonsense = 1" >>"$work/next/postgresql.conf"
-mv "$data" "$work/was"
-mv "$work/next" "$data"
+restore() {
+    set +e
+    install -d -o postgres -m 700 "$work/next"
+    as initdb -D "$work/next" --username=postgres >/dev/null
+    echo "nonsense = 1" >>"$work/next/postgresql.conf"
+    mv "$data" "$work/was"
+    mv "$work/next" "$data"
+}
 """
 
 
@@ -293,7 +295,8 @@ def test_postgres_is_unchanged_if_the_new_version_fails(old: OwnEnvironment, mon
     # A version that takes all data, and then does not start.
     with session(old) as connection:
         connection.execute("DROP EXTENSION adminpack")
-    monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, restore=RUINED))
+    script = Postgres.migration.script + RUINED
+    monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, script=script))
     image = images.resolve("postgres", "17")
     node = old.node("postgres")
     with pytest.raises(
