@@ -140,8 +140,7 @@ def _admitted(lanes: Sequence[Lane], targets: Mapping[str, External], named: Seq
 def load(option: Any) -> Load:
     """What these options set for every lane. Raises BadOption for a workload that does not exist."""
     for name in option.workload:
-        if name not in WORKLOADS:
-            raise BadOption(f"unknown workload {name!r}; there are: {', '.join(WORKLOADS)}")
+        known(name, WORKLOADS, "workload")
     given = {field.name: getattr(option, field.name) for field in fields(Load)}
     return Load(**{**given, "workload": tuple(dict.fromkeys(option.workload))})
 
@@ -154,7 +153,6 @@ def _lanes(names: Sequence[str], load: Load) -> list[Lane]:
             lock = validate_declarations.lock(name)
         except registry.UnknownLock as error:
             raise BadOption(str(error)) from error
-        known(lock.backend, dict.fromkeys(BACKENDS), f"backend of {name}")
         lanes += lanes_of(name, lock, load)
     if not lanes:
         raise BadOption(f"{' or '.join(names)}: not shared, not reentrant: no workload {' or '.join(load.workload)}")

@@ -114,11 +114,10 @@ ONLY: Final = (Stage(),)
 
 def both_named(old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """Raises BadOption if only one of the two versions of a backend or library is named."""
-    for given, missing, option in ((old, new, "--to"), (new, old, "--from")):
+    for given, option, others, other in ((old, "--from", new, "--to"), (new, "--to", old, "--from")):
         for name, version in given.items():
-            if name not in missing:
-                other = "--from" if option == "--to" else "--to"
-                raise BadOption(f"{other} {name}={version}: an upgrade has {option} {name}=VERSION, too")
+            if name not in others:
+                raise BadOption(f"{option} {name}={version}: an upgrade has {other} {name}=VERSION, too")
 
 
 def of_servers(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]:
