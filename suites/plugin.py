@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from infra.target import external_cluster
 from results.run import Run
 from results.stages import ALONE
 from results.storage import resumable
+from results.storage.run_folder import now
 from results.terminal.event_journal import Event, Journal
 from results.text import plain_lines
 from suites.lanes.lane import Lane
@@ -163,7 +164,7 @@ class Product:
         selection = self._selection
         named = [stage for stage in selection.stages if stage.name]
         return {
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "started": now(),
             "command": ["pytest", *self._config.invocation_params.args],
             "seed": selection.seed,
             "profile": selection.profile.name,
@@ -268,7 +269,7 @@ class Product:
         if self._session is None:
             assert self._opened is not None, "tests run in an open run"
             run = self._opened.run
-            stored = None if self._resumed is None else resume.stored_in(run)
+            stored = None if self._resumed is None else partial(resume.stored_in, self._resumed)
             self._session = TrialSession(self._selection, run, self._opened.journal.tell, stored)
             session.addfinalizer(self._session.close)
         return self._session

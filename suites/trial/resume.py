@@ -11,7 +11,6 @@ from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from results.run import Run
 from results.storage import files, reading, resumable
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
+from results.storage.run_folder import now
 from results.terminal.event_journal import Event
 from results.text import typed
 from suites.selection.bad_option import BadOption
@@ -101,8 +101,7 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
     if other:
         raise BadOption(f"--resume {name}: {other}")
     again = [{"trial": folder.name, "because": because} for folder, because in kept.aside.items()]
-    resumed = datetime.now(UTC).isoformat(timespec="seconds")
-    resumption = {**resumable.interruption(run), "resumed": resumed, "kept": len(kept.trials), "again": again}
+    resumption = {**resumable.interruption(run), "resumed": now(), "kept": len(kept.trials), "again": again}
     try:
         run = resumable.reopen(run, resumption)
         for folder in kept.aside:
@@ -114,16 +113,12 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
     return run, Event("resumed", {"kept": kept.done, "stored": len(kept.trials), "again": len(again)})
 
 
-def stored_in(run: Run) -> Callable[[Trial], tuple[TrialRecord, Path] | None]:
-    """A function that returns a trial of this run and its page, None unless the trial is stored whole."""
-
-    def look(trial: Trial) -> tuple[TrialRecord, Path] | None:
-        folder = run.path / "trials" / files.safe_name(trial.name)
-        if not folder.is_dir() or not _same(reading.about_trial(folder), trial):
-            return None
-        return load_trial(folder), folder / "index.html"
-
-    return look
+def stored_in(run: Run, trial: Trial) -> tuple[TrialRecord, Path] | None:
+    """The trial as this run has it, and its page; None unless it is stored whole."""
+    folder = run.path / "trials" / files.safe_name(trial.name)
+    if not folder.is_dir() or not _same(reading.about_trial(folder), trial):
+        return None
+    return load_trial(folder), folder / "index.html"
 
 
 def examine(selection: Selection, run: Run) -> Kept:
