@@ -179,16 +179,14 @@ class ForkServer:
     def spawn(self, specs: Iterable[Spec]) -> list[Handle]:
         """Start workers; each connects and then waits for `Run.GO`. Returns without waiting for them."""
         self._start()
-        specs = list(specs)
-        forks = [self._forks[spec.number % len(self._forks)] for spec in specs]
-        for spec, mine in zip(specs, forks, strict=True):
+        dealt = [(spec, self._forks[spec.number % len(self._forks)]) for spec in specs]
+        for spec, mine in dealt:
             recorder.create(spec.recording, ROWS)
             mine.ask({"spawn": asdict(spec)})
         handles = []
-        for spec, mine in zip(specs, forks, strict=True):
+        for spec, mine in dealt:
             pid = self._read_until("pid", mine)["pid"]
-            handle = Handle(spec, pid, recorder.map_page(spec.recording))
-            self.handles[pid] = handle
+            handle = self.handles[pid] = Handle(spec, pid, recorder.map_page(spec.recording))
             handles.append(handle)
         return handles
 
