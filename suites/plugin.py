@@ -71,8 +71,7 @@ class Product:
         """What the controller told this process of xdist; None: this is the controller."""
         self._opened: Opened | None = None
         self._session: TrialSession | None = None
-        self._resumed: Run | None = None
-        """The run to resume, if one was named."""
+        self._resumed: Run | None = None  # the run to resume, if one was named
         self._environment_failed = False
         config.option.showcapture = "no"  # client libraries log every fault
         self._only_what_is_there()
@@ -328,8 +327,7 @@ class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
         super().__init__(config, log)
         shared, parts = shared_backends(selection), _parts(selection)
         self._scopes: dict[str, str] = {}
-        self._versions: dict[str, str] = {}
-        """Scope → stage, if all of the scope is tried on servers of one version."""
+        self._versions: dict[str, str] = {}  # scope → stage, if all of the scope is tried on servers of one version
         for lane in (*selection.lanes, *selection.planted):
             for fault in selection.faults:
                 for stage in selection.stages:

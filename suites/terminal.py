@@ -39,12 +39,10 @@ from suites.selection.trial import column_in
 from suites.selection.upgrade_stages import ONLY
 from suites.trial.case_answer import CaseAnswer
 
-BEAT: Final = 20.0
-"""Seconds without output after which a log gets a line; three times as many with -q."""
+BEAT: Final = 20.0  # seconds without output after which a log gets a line; three times as many with -q
 JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 """Exit statuses of pytest for a run that came to its end."""
-NOT_CLOSED: Final = 4
-"""Exit status where the run could not be closed: the same as where no environment could be made."""
+NOT_CLOSED: Final = 4  # exit status where the run could not be closed: the same as where no environment could be made
 
 VERDICT: Final = "verdict"
 NOT_JUDGED: Final = "not judged"

@@ -28,22 +28,17 @@ from suites.commands.cycles import Cycles
 from suites.lanes.lane import Lane, lane_named
 from suites.worker.pool import ROOT
 
-FOLDER: Final = ROOT / "results" / "literature"
-"""Holds the results of `python -m suites literature` and `curves`."""
+FOLDER: Final = ROOT / "results" / "literature"  # holds the results of `python -m suites literature` and `curves`
 OUTCOMES: Final = FOLDER / "statements.json"
 
-TRIES: Final = 3
-"""Seeds that a probe may take to show what must break."""
-LANES: Final = 12
-"""Lanes of one trial at most."""
-DEADLINE: Final = 45.0
-"""Seconds that a trial goes on for what it has not exercised yet."""
+TRIES: Final = 3  # seeds that a probe may take to show what must break
+LANES: Final = 12  # lanes of one trial at most
+DEADLINE: Final = 45.0  # seconds that a trial goes on for what it has not exercised yet
 
 HELD: Final = frozenset({Verdict.UPHELD, Verdict.NOT_PROMISED_HELD, Verdict.WEAKNESS_NOT_SHOWN})
 BROKE: Final = frozenset({Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN})
 
-Key = tuple[str, str, str]
-"""Lane, fault, property."""
+Key = tuple[str, str, str]  # lane, fault, property
 
 
 @dataclass(frozen=True, slots=True)

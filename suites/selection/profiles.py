@@ -36,8 +36,7 @@ class Profile:
         return next((faults for pattern, faults in self.lanes.items() if matches(where, (pattern,))), None)
 
 
-PLAINEST: Final = ("redis", "redlock", "zookeeper", "etcd")
-"""The locks that stand for the others."""
+PLAINEST: Final = ("redis", "redlock", "zookeeper", "etcd")  # the locks that stand for the others
 
 SMOKE: Final = ("none", "freeze-holder", "late-write", "kill-server")
 
@@ -58,8 +57,7 @@ RARE: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
 )
 """Lanes that only the longest profile tries."""
 
-STALE: Final = ("freeze-holder", "late-write")
-"""Faults under which stale holders write."""
+STALE: Final = ("freeze-holder", "late-write")  # faults under which stale holders write
 AWAY: Final = ("cut-client-drop", "isolate-leader-drop", "pause-server", "kill-server")
 """Faults under which servers cannot be reached for a while."""
 

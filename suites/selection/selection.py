@@ -329,5 +329,4 @@ class Selection:
         return places
 
 
-_storm = cache(random_plan)
-"""Cached: every lane asks."""
+_storm = cache(random_plan)  # cached: every lane asks

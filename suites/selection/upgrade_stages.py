@@ -34,8 +34,7 @@ LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
 HALF, END = COLUMNS[ROLLBACK]
 ROLLING: Final = tuple(column for columns in COLUMNS.values() for column in columns)
 
-CALM: Final = 1.0
-"""Seconds without a fault before each step, in which waiting clients are granted the lock."""
+CALM: Final = 1.0  # seconds without a fault before each step, in which waiting clients are granted the lock
 
 
 def rolling_plan(column: str, backend: str, seed: int, ttl: float, old: str, new: str) -> Plan:
@@ -108,8 +107,7 @@ class Stage:
         return column in self.columns if self.columns else column not in OF_UPGRADES
 
 
-ONLY: Final = (Stage(),)
-"""The stages of a run that certifies nothing."""
+ONLY: Final = (Stage(),)  # the stages of a run that certifies nothing
 
 
 def both_named(old: Mapping[str, str], new: Mapping[str, str]) -> None:

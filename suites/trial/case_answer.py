@@ -51,8 +51,7 @@ class CaseAnswer:
             pytest.fail(f"{missed}\n  see {plain(str(self.page))}", pytrace=False)
 
 
-Answers = dict[tuple[str, str], list[CaseAnswer]]
-"""(lane, property) → the answer of each of the trials."""
+Answers = dict[tuple[str, str], list[CaseAnswer]]  # (lane, property) → the answer of each of the trials
 
 
 def counting(answers: list[CaseAnswer]) -> CaseAnswer:

@@ -15,16 +15,12 @@ from infra.environment import Environment
 from suites.trial.lane_history import RunningLane
 from suites.worker.pool import TrialBroke
 
-ASKED_WITHIN: Final = 10.0
-"""Seconds for a member to answer once all faults are undone."""
-_AGAIN: Final = 0.1
-"""Seconds until a member that did not answer is asked again."""
+ASKED_WITHIN: Final = 10.0  # seconds for a member to answer once all faults are undone
+_AGAIN: Final = 0.1  # seconds until a member that did not answer is asked again
 
-Answer = tuple[str, int, Held, int]
-"""A member, when it was asked (ns), what it held, and when it had answered."""
+Answer = tuple[str, int, Held, int]  # a member, when it was asked (ns), what it held, and when it had answered
 
-Look = tuple[Contents, ...]
-"""What a first member held, then the others, then the first again."""
+Look = tuple[Contents, ...]  # what a first member held, then the others, then the first again
 
 
 def look(

@@ -34,12 +34,9 @@ from suites.selection.trial import Trial, column_in
 from suites.trial.metadata import about
 from suites.trial.run_trials import CONTROLS
 
-_ANYWHERE: Final = ("python", "host")
-"""Fields of `about` that may differ on another machine."""
-_PYTEST: Final = {"keyword": "-k", "markexpr": "-m", "deselect": "--deselect"}
-"""Options of pytest that select tests."""
-_ELSEWHERE: Final = ("results", "resume", "count", "until_failed")
-"""Options of ours that do not select anything."""
+_ANYWHERE: Final = ("python", "host")  # fields of `about` that may differ on another machine
+_PYTEST: Final = {"keyword": "-k", "markexpr": "-m", "deselect": "--deselect"}  # options of pytest that select tests
+_ELSEWHERE: Final = ("results", "resume", "count", "until_failed")  # options of ours that do not select anything
 
 
 @dataclass(frozen=True, slots=True)

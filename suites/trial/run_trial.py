@@ -47,14 +47,11 @@ from suites.trial.worker_control import WorkerControl
 from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer, Handle, TrialBroke, WorkerBroke
 
-CALM: Final = 2.0
-"""Seconds that a cycle lasts if the plan has no faults."""
-LOOK_EVERY: Final = 0.5
-"""Seconds between two looks at what was not exercised yet, while the trial waits for it."""
+CALM: Final = 2.0  # seconds that a cycle lasts if the plan has no faults
+LOOK_EVERY: Final = 0.5  # seconds between two looks at what was not exercised yet, while the trial waits for it
 CYCLES_OF_A_VERSION: Final = 2
 """Cycles within which a hazard that only one of two versions may show gets the chance to show."""
-LONGEST_TTL: Final = 2.0
-"""Seconds; the longest TTL of a lock of ours, unless the user sets another."""
+LONGEST_TTL: Final = 2.0  # seconds; the longest TTL of a lock of ours, unless the user sets another
 
 
 def run_trial(
@@ -80,8 +77,7 @@ def run_trial(
     return running.judged(histories)
 
 
-Missing = dict[str, dict[str, str]]
-"""Lane → property → why it was not exercised yet."""
+Missing = dict[str, dict[str, str]]  # lane → property → why it was not exercised yet
 
 
 class RunningTrial:

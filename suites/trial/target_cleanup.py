@@ -19,13 +19,10 @@ from infra.waiting import comes_true
 from suites.lock import LockClient, LockError, Refused, Sweeps, in_doubt, opened
 from suites.worker.pool import state_of
 
-ADMITTED_WITHIN: Final = 5.0
-"""Seconds for the first success; a single request may fail, but a denial is final."""
-ENDED_WITHIN: Final = 5.0
-"""Seconds for the workers to end."""
+ADMITTED_WITHIN: Final = 5.0  # seconds for the first success; a single request may fail, but a denial is final
+ENDED_WITHIN: Final = 5.0  # seconds for the workers to end
 
-Traces = Iterable[tuple[type[LockClient], Sequence[str]]]
-"""Locks, and the names under which they were taken."""
+Traces = Iterable[tuple[type[LockClient], Sequence[str]]]  # locks, and the names under which they were taken
 
 
 def ask_admission(environment: Environment, backend: str, locks: Iterable[type[LockClient]]) -> None:

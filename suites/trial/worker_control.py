@@ -14,12 +14,9 @@ from suites.trial.lane_history import awaited
 from suites.worker import gates, wall_clock
 from suites.worker.pool import ForkServer, Handle
 
-SIGNALLED_WITHIN: Final = 5.0
-"""Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
-ALONE_FOR: Final = 1.0
-"""Seconds after which a worker that waits alone is taken for the only one that waits."""
-LOOK_EVERY: Final = 0.02
-"""Seconds between two checks of all workers, of which there are dozens, while a fault waits."""
+SIGNALLED_WITHIN: Final = 5.0  # seconds for the kernel to carry out a signal, and for the fork server to report a death
+ALONE_FOR: Final = 1.0  # seconds after which a worker that waits alone is taken for the only one that waits
+LOOK_EVERY: Final = 0.02  # seconds between two checks of all workers, of which there are dozens, while a fault waits
 
 
 def gate_called(name: Gate) -> row_format.Gate:

@@ -49,8 +49,7 @@ class Gates:
 
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
-        self._within = 0
-        """ns; how long after its next request begins the main thread is to be frozen; 0: it is not."""
+        self._within = 0  # ns; how long after its next request begins the main thread is to be frozen; 0: it is not
 
     def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
         """Pass a gate; returns at once unless the gate is armed. owner: of the grant that is held, or the session of a

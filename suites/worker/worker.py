@@ -55,8 +55,7 @@ _LONGEST: Final = 0.8
 workers whose requests time out on a busy machine would keep it busy with new connections until the trial ends."""
 _CONNECTS_WITHIN: Final = 30.0
 """Seconds. After that, a library's error when a first worker connects breaks the trial: no fault is on, so it stays."""
-_WAIT: Final = 0.02
-"""Seconds between looks at the control page before the start."""
+_WAIT: Final = 0.02  # seconds between looks at the control page before the start
 _APART: Final = 0.5
 """If workers queue, or some only read, their first requests are this many steps of work apart, which is longer than a
 request takes (with more workers both take longer). The first holder stays until all others have asked, at most for
@@ -67,14 +66,11 @@ _CROWD: Final = 0.4
 """Seconds. In all other lanes the first `_CROWDS` rounds begin at multiples of this. Split votes, and many races, show
 only if several workers ask at the same instant. Polling clients rarely do so by themselves."""
 _CROWDS: Final = 3
-_LOOK: Final = 0.1
-"""Seconds between looks at the control page, at work and while the next round is not due."""
-HOT_SHARE: Final = 0.5
-"""Share of the rounds that ask for the first key, where there are more keys than workers."""
+_LOOK: Final = 0.1  # seconds between looks at the control page, at work and while the next round is not due
+HOT_SHARE: Final = 0.5  # share of the rounds that ask for the first key, where there are more keys than workers
 CANCELS: Final = 0.5
 """Share of the acquires with little patience that are cancelled (if the client can be), not told how long to wait."""
-TRIES: Final = 1 / 3
-"""Share of the rounds without patience that only try."""
+TRIES: Final = 1 / 3  # share of the rounds without patience that only try
 BRIEF: Final = (0.25, 0.004)
 """The share of the other impatient rounds that wait for so many seconds at most, which is about as long as a request
 takes: the grant may come when the client has given up."""

@@ -10,8 +10,7 @@ from typing import ClassVar, Final, Protocol
 
 FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
 """Store modes that compare fencing tokens."""
-MOST_UPDATES: Final = 5
-"""The most updates of the cell under one grant."""
+MOST_UPDATES: Final = 5  # the most updates of the cell under one grant
 AWAY_SHARE: Final = 0.25
 AWAY: Final = (5.0, 20.0)
 """The share of the long rests, and how many steps of work they last, where workers may give up."""
@@ -29,22 +28,14 @@ class Hold(Protocol):
     """
 
     rng: random.Random
-    pace: float
-    """Seconds that a short step of work takes here; slower backends get longer ones."""
-    ttl: float
-    """Seconds; the TTL that was asked for."""
-    patience: float
-    """Seconds that an acquire waits."""
-    keys: int
-    """How many locks the lane has."""
-    key: int
-    """The index of the lock that is held here."""
-    shared: bool
-    """Whether other readers may be inside as well."""
-    downgrades: bool
-    """Whether a writer can become a reader."""
-    writes_per_grant: int | None
-    """How many writes the store mode lets one grant do, None for any number."""
+    pace: float  # seconds that a short step of work takes here; slower backends get longer ones
+    ttl: float  # seconds; the TTL that was asked for
+    patience: float  # seconds that an acquire waits
+    keys: int  # how many locks the lane has
+    key: int  # the index of the lock that is held here
+    shared: bool  # whether other readers may be inside as well
+    downgrades: bool  # whether a writer can become a reader
+    writes_per_grant: int | None  # how many writes the store mode lets one grant do, None for any number
 
     def read(self) -> tuple[int, Sequence[int]]:
         """(value, elements) of the protected cell; value is -1 while it was never written."""
