@@ -37,7 +37,7 @@ from results.terminal.event_journal import Event, Journal
 from results.text import plain_lines
 from suites.lanes.lane import Lane
 from suites.selection import upgrade_stages
-from suites.selection.bad_option import BadOption
+from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.parse_options import parse
 from suites.selection.selection import Selection, case_id
 from suites.selection.trial import column_in
@@ -75,12 +75,10 @@ class Product:
         self._environment_failed = False
         config.option.showcapture = "no"  # client libraries log every fault
         self._only_what_is_there()
-        try:
+        with raised_as(pytest.UsageError, "", BadOption):
             if config.option.resume is not None:
                 self._resumed = self._interrupted(parser)
             self._selection = parse(config.option)
-        except BadOption as error:
-            raise pytest.UsageError(str(error)) from error
         self._side_by_side()
 
     def _only_what_is_there(self) -> None:
@@ -121,11 +119,9 @@ class Product:
         """The controller opens the run folder; xdist's workers are told where it is."""
         if self._config.option.collectonly:
             return
-        try:
+        with raised_as(pytest.UsageError, "", Trouble):
             engine = client.connect()
             self._selection = _with_worlds(self._selection, engine)
-        except Trouble as trouble:
-            raise pytest.UsageError(str(trouble)) from trouble
         engine.close()
         for number in lifetime.SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
@@ -134,11 +130,9 @@ class Product:
             run = Run.join(Path(self._worker["fencepost_run"]))
             self._opened = Opened(run, Journal(run.path, self._worker["workerid"]))
             return
-        try:
+        with raised_as(pytest.UsageError, "--target ", Trouble):
             for target in self._selection.targets.values():
                 external_cluster.check(target)
-        except Trouble as trouble:
-            raise pytest.UsageError(f"--target {trouble}") from trouble
         run, resumed = self._run()
         run.save_not_run(self._selection.not_run())
         self._opened = Opened(run, Journal(run.path, "main"))
@@ -151,13 +145,12 @@ class Product:
     def _run(self) -> tuple[Run, Event | None]:
         """The folder of this run and, where it is resumed, the event that says so. Raises UsageError."""
         try:
-            if self._resumed is not None:
+            if self._resumed is None:
+                return Run.create(self._selection.results, self._metadata()), None
+            with raised_as(pytest.UsageError, "", BadOption):
                 return resume.go_on(self._selection, self._resumed)
-            return Run.create(self._selection.results, self._metadata()), None
         except OSError as error:
             raise pytest.UsageError(f"--results {self._selection.results}: {error.strerror}") from error
-        except BadOption as error:
-            raise pytest.UsageError(str(error)) from error
 
     def _metadata(self) -> dict[str, Any]:
         selection = self._selection

@@ -27,7 +27,7 @@ from results.storage.reading import load_trial
 from results.storage.run_folder import now
 from results.terminal.event_journal import Event
 from results.text import typed
-from suites.selection.bad_option import BadOption
+from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.options import options
 from suites.selection.selection import Selection
 from suites.selection.trial import Trial, column_in
@@ -51,11 +51,9 @@ class Kept:
 
 def interrupted(name: str, root: Path) -> Run:
     """The run to resume. Raises BadOption."""
-    try:
+    with raised_as(BadOption, f"--resume {name}: ", BadFile):
         run = find.find(name, root)
         why = resumable.why_not(run)
-    except BadFile as error:
-        raise BadOption(f"--resume {name}: {error}") from error
     if why:
         raise BadOption(f"--resume {name}: {typed(run.path)} {why}")
     return run
@@ -91,10 +89,8 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
     if [plan.to_json() for plan in selection.plans.values()] != run.about().get("plans"):
         raise BadOption(f"--resume {name}: the plans are not those that the run was begun with")
     kept = examine(selection, run)
-    try:
+    with raised_as(BadOption, f"--resume {name}: ", Trouble):
         other = other_images(selection, kept.trials.values())
-    except Trouble as trouble:
-        raise BadOption(f"--resume {name}: {trouble}") from trouble
     if other:
         raise BadOption(f"--resume {name}: {other}")
     again = [{"trial": folder.name, "because": because} for folder, because in kept.aside.items()]
