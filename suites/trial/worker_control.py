@@ -147,9 +147,8 @@ class WorkerControl(Actors):
             return None
         self._server.kill(handle)
         self._server.await_condition(lambda: handle.exited is not None, SIGNALLED_WITHIN)
-        spec = handle.spec
-        who = f"worker {spec.number} of {lane}, waiting"
-        return Victim(lane, int(first["process"]), 0, at, who, key, spec.group)
+        who = f"worker {handle.spec.number} of {lane}, waiting"
+        return Victim(lane, int(first["process"]), 0, at, who, key, handle.spec.group)
 
     def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
         moved = [
@@ -227,9 +226,10 @@ class WorkerControl(Actors):
     def _replace_dead(self, handles: list[Handle]) -> None:
         newest = {handle.spec.number: handle for handle in handles}
         dead = [handle.spec for handle in newest.values() if not self._alive(handle)]
-        handles += self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
-        for handle in handles[-len(dead) :] if dead else ():
+        fresh = self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
+        for handle in fresh:
             handle.ask(row_format.Run.GO)
+        handles += fresh
 
     def _look_after_all(self) -> None:
         """Check all workers, at most once in `LOOK_EVERY`, however many lanes are looked at."""
