@@ -4,8 +4,6 @@ A shard is a backend in one version, or a part of that. All commands take the op
 go to pytest. The same options give the same shards anywhere.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import itertools

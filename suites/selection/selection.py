@@ -1,13 +1,11 @@
 """The selection of a run: its cases, which of them are not applicable, and the trials that answer them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from checkers.claims import matches
 from checkers.properties.all_properties import OF_THE_SERVICE
@@ -311,7 +309,7 @@ class Selection:
             if stage.tries(column)
         ]
 
-    def only(self, shard: Shard) -> Selection:
+    def only(self, shard: Shard) -> Self:
         elsewhere = frozenset(where for where, number in self.places(shard.n).items() if number != shard.i)
         return replace(self, shard=shard, elsewhere=elsewhere)
 

@@ -4,8 +4,6 @@ The resumed run has the options of the interrupted one. Trials that are stored w
 all others are run. Trials that were interrupted, came to no verdict, or would be run otherwise today are set aside.
 """
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from collections import defaultdict

@@ -3,8 +3,6 @@
 Every access first asks the client's belief and is recorded. An access that is refused or not answered ends the section.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
