@@ -49,8 +49,7 @@ from suites.trial.metadata import described, suite_version
 from suites.trial.run_trials import TrialSession
 from suites.worker.pool import TrialBroke
 
-WORKERS_END_WITHIN: Final = 30
-"""Seconds; longer than the fifteen after which an interrupted process of xdist ends itself, whatever it is doing."""
+WORKERS_END_WITHIN: Final = 30  # seconds; longer than the 15 after which an interrupted process of xdist ends itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,7 @@ class Product:
     def __init__(self, config: pytest.Config, parser: pytest.Parser) -> None:
         """parser: pytest's own, which has parsed the command line. Raises UsageError."""
         self._config = config
-        self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
-        """What the controller told this process of xdist; None: this is the controller."""
+        self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)  # None: this is the controller
         self._opened: Opened | None = None
         self._session: TrialSession | None = None
         self._resumed: Run | None = None  # the run to resume, if one was named

@@ -40,8 +40,7 @@ from suites.selection.upgrade_stages import ONLY
 from suites.trial.case_answer import CaseAnswer
 
 BEAT: Final = 20.0  # seconds without output after which a log gets a line; three times as many with -q
-JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-"""Exit statuses of pytest for a run that came to its end."""
+JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)  # of a run that came to its end
 NOT_CLOSED: Final = 4  # exit status where the run could not be closed: the same as where no environment could be made
 
 VERDICT: Final = "verdict"

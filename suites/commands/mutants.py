@@ -56,8 +56,7 @@ SCHEDULES: Final[Mapping[str, tuple[tuple[tuple[str, ...], float, float], ...]]]
 """What other suites do to servers: Jepsen's tests of etcd and of Hazelcast, and etcd's robustness tests. Name → steps:
 faults (the first that can be done to the backend is used), seconds before the fault, seconds that it lasts."""
 SCHEDULE_LASTS: Final = 40  # seconds of a trial of a schedule, at least
-SCORES: Final = ROOT / "results" / "mutants"
-"""Holds what `--score` found, a file for each seed, and what `--schedules` found."""
+SCORES: Final = ROOT / "results" / "mutants"  # a file for each seed of `--score`, and one of `--schedules`
 _OF_SCHEDULES: Final = "schedules.json"
 
 

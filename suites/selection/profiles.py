@@ -70,8 +70,7 @@ FEW: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Lanes that a run of some minutes tries under the faults that matter most to them."""
 
-BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.workload)
-"""Faults at every message of every verb."""
+BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.workload)  # at every message of a verb
 _PAIRS: Final = {"pairs/*": BOUNDARIES}
 
 _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS

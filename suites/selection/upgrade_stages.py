@@ -89,8 +89,7 @@ def _roll(version: str, first: str, members: int, *, beside: bool = False) -> St
     return Step("roll-version", 0.0 if beside else CALM, CALM, options, beside)
 
 
-OF_UPGRADES: Final = (*ROLLING, CLIENTS, *bugs_of_certification.COLUMNS)
-"""Columns that only a certification has, each in one stage."""
+OF_UPGRADES: Final = (*ROLLING, CLIENTS, *bugs_of_certification.COLUMNS)  # only in certifications, each in one stage
 
 
 @dataclass(frozen=True, slots=True)

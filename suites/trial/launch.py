@@ -104,8 +104,7 @@ MESSAGES: Final = 240_000
 """Messages of 64 bytes that a process sends itself over a socket per second on such a core: what all do mostly."""
 TAPPED: Final = 3  # how many workers a worker behind the tap counts for: all messages pass through that one process
 PROBE: Final = 0.1  # seconds for which a trial sends messages before it starts
-LEAST: Final = 0.25
-"""The least share of a core that a process gets in the end, however little it got during the short probe."""
+LEAST: Final = 0.25  # of a core that a process gets in the end, however little it got during the short probe
 
 
 def fit(share: float = 1.0) -> float:

@@ -49,8 +49,7 @@ from suites.worker.pool import ForkServer, Handle, TrialBroke, WorkerBroke
 
 CALM: Final = 2.0  # seconds that a cycle lasts if the plan has no faults
 LOOK_EVERY: Final = 0.5  # seconds between two looks at what was not exercised yet, while the trial waits for it
-CYCLES_OF_A_VERSION: Final = 2
-"""Cycles within which a hazard that only one of two versions may show gets the chance to show."""
+CYCLES_OF_A_VERSION: Final = 2  # in these a hazard that only one of two versions may show gets the chance to show
 LONGEST_TTL: Final = 2.0  # seconds; the longest TTL of a lock of ours, unless the user sets another
 
 

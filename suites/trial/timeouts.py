@@ -13,7 +13,7 @@ LINGER: Final = 3.0  # after its first cycle (or a third of it, if longer) a tri
 DEADLINE: Final = 60.0  # after this time a trial begins no further cycle
 STORM_DEADLINE: Final = 15.0  # the same for a trial of random faults, of which one may mask another for good
 STORE_TIMEOUT: Final = 0.5  # a worker waits so long for an answer of the store
-_BEYOND_HOLD: Final = 1.0  # an acquire waits so much longer than a holder stays, and so outlasts a dead one
+_BEYOND_HOLD: Final = 1.0  # an acquire waits so much longer than a holder stays: then a dead one's lock is free
 _BEYOND_BOUND: Final = 0.5  # a trial waits so much longer than a recovery bound for the lock to be granted again
 
 

@@ -81,8 +81,7 @@ class WorkerControl(Actors):
         self.boundaries: dict[str, dict[str, dict[str, object]]] = {}
         """Lane → verb → how many messages the verb takes, and at which of them it was hit."""
         self._held: dict[tuple[str, int, int], HeldVictim] = {}
-        self._skews: list[tuple[str, Handle, int]] = []
-        """(key of the fault, worker whose wall clock is moved, ns ahead)."""
+        self._skews: list[tuple[str, Handle, int]] = []  # (key of the fault, worker, ns that its clock is ahead)
         self._looked = 0.0
 
     def lanes(self) -> Sequence[str]:

@@ -24,8 +24,7 @@ _WATCH = 0.02  # seconds between looks at the belief of a client that reports it
 IDLE = 0.1  # seconds between the sentinel's signs of life at other times
 STALLED = 0.05  # seconds by which such a sign may be late before a stall is recorded
 _LOOK = 0.5  # seconds between looks at how long other threads waited for a CPU
-_STARVED = 0.9
-"""The share of that time for which a starved thread has waited; a thread that shares a CPU waits for half of it."""
+_STARVED = 0.9  # of that time a starved thread has waited; a thread that shares a CPU waits for half of it
 _LAST_ANSWER = 1.0
 """Seconds that an ending worker waits for a renewal's answer at most: a client may hang. Later ones are not noted."""
 _LAST_LOOK = 10.0  # seconds that an ending worker waits for the sentinel at most: a client's `belief` may hang

@@ -77,8 +77,7 @@ def group_of(number: int) -> int:
     return topology.GROUPS[number % len(topology.GROUPS)]
 
 
-_PER_GENERATION = 1 << 16
-"""Process numbers, and values, that one generation of a worker may use up; its recording holds fewer rows."""
+_PER_GENERATION = 1 << 16  # process numbers, and values, for one generation of a worker; its recording has fewer rows
 
 
 class Process:
