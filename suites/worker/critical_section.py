@@ -56,10 +56,8 @@ class Section:
         try:
             if not self._worker.store.claim(self._name, job):
                 return False
-        except Unavailable:
-            raise Stopped from None
-        except StoreError:
-            self._holding.spoiled = True
+        except StoreError as error:
+            self._holding.spoiled |= not isinstance(error, Unavailable)  # that was never sent
             raise Stopped from None
         self._recorder.ok(self._invoke(F.EFFECT, job))
         return True
