@@ -13,8 +13,8 @@ itself do not work with pytest 9.
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,11 +32,12 @@ from infra.target import external_cluster
 from results.run import Run
 from results.stages import ALONE
 from results.storage import resumable
-from results.terminal.event_journal import Event, Journal
+from results.storage.run_folder import now
+from results.terminal.event_journal import Event, Journal, Tell
 from results.text import plain_lines
 from suites.lanes.lane import Lane
 from suites.selection import upgrade_stages
-from suites.selection.bad_option import BadOption
+from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.parse_options import parse
 from suites.selection.selection import Selection, case_id
 from suites.selection.trial import column_in
@@ -48,16 +49,7 @@ from suites.trial.metadata import described, suite_version
 from suites.trial.run_trials import TrialSession
 from suites.worker.pool import TrialBroke
 
-WORKERS_END_WITHIN: Final = 30
-"""Seconds; longer than the fifteen after which an interrupted process of xdist ends itself, whatever it is doing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The run folder, and the journal of this process in it."""
-
-    run: Run
-    journal: Journal
+WORKERS_END_WITHIN: Final = 30  # seconds; longer than the 15 after which an interrupted process of xdist ends itself
 
 
 class Product:
@@ -66,21 +58,18 @@ class Product:
     def __init__(self, config: pytest.Config, parser: pytest.Parser) -> None:
         """parser: pytest's own, which has parsed the command line. Raises UsageError."""
         self._config = config
-        self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)
-        """What the controller told this process of xdist; None: this is the controller."""
-        self._opened: Opened | None = None
+        self._worker: dict[str, Any] | None = getattr(config, "workerinput", None)  # None: this is the controller
+        self._run: Run | None = None  # None: not open yet
+        self._tell: Tell = lambda _: None  # takes events, once the run is open
         self._session: TrialSession | None = None
-        self._resumed: Run | None = None
-        """The run to resume, if one was named."""
+        self._resumed: Run | None = None  # the run to resume, if one was named
         self._environment_failed = False
         config.option.showcapture = "no"  # client libraries log every fault
         self._only_what_is_there()
-        try:
+        with raised_as(pytest.UsageError, "", BadOption):
             if config.option.resume is not None:
                 self._resumed = self._interrupted(parser)
             self._selection = parse(config.option)
-        except BadOption as error:
-            raise pytest.UsageError(str(error)) from error
         self._side_by_side()
 
     def _only_what_is_there(self) -> None:
@@ -121,49 +110,44 @@ class Product:
         """The controller opens the run folder; xdist's workers are told where it is."""
         if self._config.option.collectonly:
             return
-        try:
+        with raised_as(pytest.UsageError, "", Trouble):
             engine = client.connect()
             self._selection = _with_worlds(self._selection, engine)
-        except Trouble as trouble:
-            raise pytest.UsageError(str(trouble)) from trouble
         engine.close()
         for number in lifetime.SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
                 signal.signal(number, _terminated)
         if self._worker is not None:
-            run = Run.join(Path(self._worker["fencepost_run"]))
-            self._opened = Opened(run, Journal(run.path, self._worker["workerid"]))
+            self._run = Run.join(Path(self._worker["fencepost_run"]))
+            self._tell = Journal(self._run.path, self._worker["workerid"]).tell
             return
-        try:
+        with raised_as(pytest.UsageError, "--target ", Trouble):
             for target in self._selection.targets.values():
                 external_cluster.check(target)
-        except Trouble as trouble:
-            raise pytest.UsageError(f"--target {trouble}") from trouble
-        run, resumed = self._run()
-        run.save_not_run(self._selection.not_run())
-        self._opened = Opened(run, Journal(run.path, "main"))
+        self._run, resumed = self._begun()
+        self._run.save_not_run(self._selection.not_run())
+        self._tell = Journal(self._run.path, "main").tell
         if self._config.pluginmanager.hasplugin("terminalreporter"):
-            terminal = Terminal(self._config, self._selection, run)
+            terminal = Terminal(self._config, self._selection, self._run)
             self._config.pluginmanager.register(terminal, "fencepost-terminal")
         if resumed is not None:
-            self._opened.journal.tell(resumed)
+            self._tell(resumed)
 
-    def _run(self) -> tuple[Run, Event | None]:
+    def _begun(self) -> tuple[Run, Event | None]:
         """The folder of this run and, where it is resumed, the event that says so. Raises UsageError."""
         try:
-            if self._resumed is not None:
+            if self._resumed is None:
+                return Run.create(self._selection.results, self._metadata()), None
+            with raised_as(pytest.UsageError, "", BadOption):
                 return resume.go_on(self._selection, self._resumed)
-            return Run.create(self._selection.results, self._metadata()), None
         except OSError as error:
             raise pytest.UsageError(f"--results {self._selection.results}: {error.strerror}") from error
-        except BadOption as error:
-            raise pytest.UsageError(str(error)) from error
 
     def _metadata(self) -> dict[str, Any]:
         selection = self._selection
         named = [stage for stage in selection.stages if stage.name]
         return {
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "started": now(),
             "command": ["pytest", *self._config.invocation_params.args],
             "seed": selection.seed,
             "profile": selection.profile.name,
@@ -184,8 +168,8 @@ class Product:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """xdist: runs in the controller for each worker."""
-        if self._opened is not None:
-            node.workerinput["fencepost_run"] = str(self._opened.run.path)
+        if self._run is not None:
+            node.workerinput["fencepost_run"] = str(self._run.path)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self) -> None:
@@ -230,19 +214,19 @@ class Product:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Tell which trials there will be; one process does, since all processes of xdist collect the same tests."""
         first = self._worker is None or self._worker["workerid"] == "gw0"
-        if self._opened is not None and session.items and first:
+        if self._run is not None and session.items and first:
             for plan in plans(self._selection, session.items):
-                self._opened.journal.tell(plan)
+                self._tell(plan)
 
     @pytest.fixture
     def answer(self, request: pytest.FixtureRequest) -> CaseAnswer:
         """The judgement of this test's case. A case that does not apply is skipped with its reason."""
-        assert self._opened is not None, "tests run in an open run"
-        case, run, properties = request.param, self._opened.run, request.node.user_properties
+        assert self._run is not None, "tests run in an open run"
+        case, run, properties = request.param, self._run, request.node.user_properties
         properties += place_of(case)
         if case.because is not None:
             pytest.skip(f"not applicable: {plain_lines(case.because)}")
-        trials = self._trials(request.session)
+        trials = self._trials(request.session, run)
         try:
             answer = trials.answer(case)
         except Trouble as trouble:
@@ -263,13 +247,11 @@ class Product:
         properties += verdict_of(answer, run.path)
         return answer
 
-    def _trials(self, session: pytest.Session) -> TrialSession:
+    def _trials(self, session: pytest.Session, run: Run) -> TrialSession:
         """This process's share of the run: an environment, made when it is first needed, closed after the last test."""
         if self._session is None:
-            assert self._opened is not None, "tests run in an open run"
-            run = self._opened.run
-            stored = None if self._resumed is None else resume.stored_in(run)
-            self._session = TrialSession(self._selection, run, self._opened.journal.tell, stored)
+            stored = None if self._resumed is None else partial(resume.stored_in, self._resumed)
+            self._session = TrialSession(self._selection, run, self._tell, stored)
             session.addfinalizer(self._session.close)
         return self._session
 
@@ -283,7 +265,7 @@ class Product:
 
     def pytest_unconfigure(self) -> None:
         """The controller removes environments whose worker was killed, or was not given the time to remove them."""
-        if self._opened is None or self._worker is not None:
+        if self._run is None or self._worker is not None:
             return
         try:
             reaper.reap(client.connect())
@@ -327,8 +309,7 @@ class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
         super().__init__(config, log)
         shared, parts = shared_backends(selection), _parts(selection)
         self._scopes: dict[str, str] = {}
-        self._versions: dict[str, str] = {}
-        """Scope → stage, if all of the scope is tried on servers of one version."""
+        self._versions: dict[str, str] = {}  # scope → stage, if all of the scope is tried on servers of one version
         for lane in (*selection.lanes, *selection.planted):
             for fault in selection.faults:
                 for stage in selection.stages:

@@ -8,7 +8,6 @@ import io
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping
-from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Final, TextIO, cast
@@ -28,6 +27,7 @@ from results.stages import TOGETHER
 from results.storage import resumable, summary
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
+from results.storage.run_folder import now
 from results.terminal import matrix
 from results.terminal.event_journal import Event
 from results.terminal.progress import Level, Progress
@@ -39,12 +39,9 @@ from suites.selection.trial import column_in
 from suites.selection.upgrade_stages import ONLY
 from suites.trial.case_answer import CaseAnswer
 
-BEAT: Final = 20.0
-"""Seconds without output after which a log gets a line; three times as many with -q."""
-JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-"""Exit statuses of pytest for a run that came to its end."""
-NOT_CLOSED: Final = 4
-"""Exit status where the run could not be closed: the same as where no environment could be made."""
+BEAT: Final = 20.0  # seconds without output after which a log gets a line; three times as many with -q
+JUDGED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)  # of a run that came to its end
+NOT_CLOSED: Final = 4  # exit status where the run could not be closed: the same as where no environment could be made
 
 VERDICT: Final = "verdict"
 NOT_JUDGED: Final = "not judged"
@@ -96,8 +93,7 @@ class Terminal:
             junit.add_global_property("result", plain(run_sentence(contents.cells, len(contents.problems))))
         yield
         self._watch.close()
-        about: dict[str, Any] = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
-        about["exit status"] = int(session.exitstatus)
+        about: dict[str, Any] = {"finished": now(), "exit status": int(session.exitstatus)}
         if session.exitstatus == pytest.ExitCode.INTERRUPTED:
             about |= {"interrupted": True, "broken off": self._broken_off()}
         try:

@@ -28,11 +28,10 @@ PAUSED: Final = ("redis", "redlock", "zookeeper", "etcd", "postgres-lease")
 SKEWED: Final = ("redis", "redlock", "postgres-lease")
 """Locks whose leases end by a wall clock. etcd and ZooKeeper use monotonic clocks, which cannot be set."""
 
+# Nominal ratios to the TTL; the curves show the measured ones.
 PAUSES: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 SKEWS: Final = (0.25, 0.5, 0.75, 0.9, 1.0, 1.25)
-"""Nominal ratios to the TTL; the curves show the measured ones."""
-STEPS: Final = 6
-"""Faults in one trial."""
+STEPS: Final = 6  # faults in one trial
 
 _FORWARD: Final = re.compile(r"([0-9.]+) s forward")
 
@@ -45,8 +44,7 @@ SKEW_MARKS: Final = (
 )
 """Ratios that the literature quotes."""
 
-Tries = dict[str, list[tuple[float, bool]]]
-"""Lock → (ratio, whether two were inside) of each try."""
+Tries = dict[str, list[tuple[float, bool]]]  # lock → (ratio, whether two were inside) of each try
 
 
 def main(count: int) -> int:

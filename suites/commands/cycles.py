@@ -25,10 +25,8 @@ from suites.trial.run_trial import run_trial
 from suites.worker import recorder
 from suites.worker.pool import ForkServer, TrialBroke
 
-DRAWN: Final = 6
-"""How many lanes `drawn_on` draws."""
-STORES: Final = ("fence-writes", "compare-owner")
-"""Store modes in order of preference."""
+DRAWN: Final = 6  # how many lanes `drawn_on` draws
+STORES: Final = ("fence-writes", "compare-owner")  # store modes in order of preference
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from results.__main__ import COMMANDS as RESULTS
 from suites.__main__ import COMMANDS as SUITES
 from suites.__main__ import PASSING, PYTEST
 
-COMPLETE: Final = "_FENCEPOST_COMPLETE"
-"""Variable by which a shell asks for completions."""
+COMPLETE: Final = "_FENCEPOST_COMPLETE"  # variable by which a shell asks for completions
 HERE: Final = Path(__file__).parents[1]
 NOT_POSSIBLE: Final = 3
 

@@ -13,7 +13,7 @@ import json
 import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,32 +28,25 @@ from suites.commands.cycles import Cycles
 from suites.lanes.lane import Lane, lane_named
 from suites.worker.pool import ROOT
 
-FOLDER: Final = ROOT / "results" / "literature"
-"""Holds the results of `python -m suites literature` and `curves`."""
+FOLDER: Final = ROOT / "results" / "literature"  # holds the results of `python -m suites literature` and `curves`
 OUTCOMES: Final = FOLDER / "statements.json"
 
-TRIES: Final = 3
-"""Seeds that a probe may take to show what must break."""
-LANES: Final = 12
-"""Lanes of one trial at most."""
-DEADLINE: Final = 45.0
-"""Seconds that a trial goes on for what it has not exercised yet."""
+TRIES: Final = 3  # seeds that a probe may take to show what must break
+LANES: Final = 12  # lanes of one trial at most
+DEADLINE: Final = 45.0  # seconds that a trial goes on for what it has not exercised yet
 
 HELD: Final = frozenset({Verdict.UPHELD, Verdict.NOT_PROMISED_HELD, Verdict.WEAKNESS_NOT_SHOWN})
 BROKE: Final = frozenset({Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN})
 
-Key = tuple[str, str, str]
-"""Lane, fault, property."""
-
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question to one lane: does the property hold under the fault? holds: what the statement predicts."""
+    """One question to one lane: does the property hold under the fault?"""
 
     lane: str
     fault: str
     property: str
-    holds: bool = True
+    holds: bool = field(default=True, compare=False)  # what the statement predicts; the question is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +113,11 @@ def stored() -> dict[str, Any]:
     return entries
 
 
-def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured]:
-    measured: dict[Key, Measured] = {}
+def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Probe, Measured]:
+    measured: dict[Probe, Measured] = {}
     with Cycles() as cycles:
         for attempt in range(TRIES):
-            missing = [probe for probe in probes if _unanswered(probe, measured.get(_key(probe)))]
+            missing = [probe for probe in probes if _unanswered(probe, measured.get(probe))]
             for fault, lanes in _trials(missing):
                 record = cycles.run_fault(fault, seed + attempt, lanes, DEADLINE).record
                 if record is None:
@@ -132,15 +125,16 @@ def _measure(probes: Sequence[Probe], seed: int, run: Run) -> dict[Key, Measured
                 run.save_trial(record)
                 for lane in record.lanes:
                     for judgement in lane.judgements:
-                        _keep(measured, (lane.history.facts.lane, fault, judgement.property), Measured(judgement, lane))
+                        probe = Probe(lane.history.facts.lane, fault, judgement.property)
+                        _keep(measured, probe, Measured(judgement, lane))
     return measured
 
 
-def _keep(measured: dict[Key, Measured], key: Key, new: Measured) -> None:
+def _keep(measured: dict[Probe, Measured], probe: Probe, new: Measured) -> None:
     """A judgement that broke replaces one that held, and any answer replaces none."""
-    old = measured.get(key)
+    old = measured.get(probe)
     if old is None or old.held is None or (new.held is False and old.held):
-        measured[key] = new
+        measured[probe] = new
 
 
 def _unanswered(probe: Probe, answer: Measured | None) -> bool:
@@ -161,13 +155,9 @@ def _trials(probes: Sequence[Probe]) -> list[tuple[str, tuple[Lane, ...]]]:
     return trials
 
 
-def _key(probe: Probe) -> Key:
-    return probe.lane, probe.fault, probe.property
-
-
-def _entry(statement: Statement, measured: Mapping[Key, Measured]) -> dict[str, Any]:
+def _entry(statement: Statement, measured: Mapping[Probe, Measured]) -> dict[str, Any]:
     """The entry to store. The picture shows a probe that refutes the statement, else one that broke, else the first."""
-    answers = [(probe, measured.get(_key(probe))) for probe in statement.probes]
+    answers = [(probe, measured.get(probe)) for probe in statement.probes]
     held = [(probe, answer.held if answer else None) for probe, answer in answers]
     refuted = [probe for probe, answer in held if answer is not None and answer != probe.holds]
     silent = [probe for probe, answer in held if answer is None]
@@ -175,7 +165,7 @@ def _entry(statement: Statement, measured: Mapping[Key, Measured]) -> dict[str, 
     broken = [probe for probe, answer in held if answer is False]
     shown = next(iter((*refuted, *broken, *statement.probes)))
     picture = f"{STATEMENTS.index(statement) + 1:02}.svg"
-    pictured = measured.get(_key(shown))
+    pictured = measured.get(shown)
     if pictured is not None and len(pictured.lane.history):
         (FOLDER / picture).write_text(standalone(pictured.lane.history, pictured.judgement))
     return {

@@ -36,8 +36,7 @@ from suites.rounds import run_pytest
 from suites.selection.profiles import BOUNDARIES, PROFILES
 from suites.worker.pool import ROOT
 
-DEADLINE: Final = 20.0
-"""Seconds; a lock that is never freed exercises nothing more, so its trial goes on until then."""
+DEADLINE: Final = 20.0  # seconds; a lock that is never freed exercises nothing more, so its trial goes on until then
 SEED: Final = 1
 _DEFAULT: Final = (*(PROFILES["default"].faults or ()), *PROFILES["default"].own)
 _OFTEN: Final = (NO_FAULT, "freeze-holder", "pause-server", "kill-holder", "cut-client-drop")
@@ -56,10 +55,8 @@ SCHEDULES: Final[Mapping[str, tuple[tuple[tuple[str, ...], float, float], ...]]]
 }
 """What other suites do to servers: Jepsen's tests of etcd and of Hazelcast, and etcd's robustness tests. Name → steps:
 faults (the first that can be done to the backend is used), seconds before the fault, seconds that it lasts."""
-SCHEDULE_LASTS: Final = 40
-"""Seconds of a trial of a schedule, at least."""
-SCORES: Final = ROOT / "results" / "mutants"
-"""Holds what `--score` found, a file for each seed, and what `--schedules` found."""
+SCHEDULE_LASTS: Final = 40  # seconds of a trial of a schedule, at least
+SCORES: Final = ROOT / "results" / "mutants"  # a file for each seed of `--score`, and one of `--schedules`
 _OF_SCHEDULES: Final = "schedules.json"
 
 

@@ -4,8 +4,6 @@ A shard is a backend in one version, or a part of that. All commands take the op
 go to pytest. The same options give the same shards anywhere.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import itertools
@@ -42,12 +40,9 @@ from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
 
 INTERRUPTED: Final = 2
-ENDED: Final = (0, 1, 5)
-"""Exit statuses of a shard that ran to its end, whatever its verdicts are; 5: nothing was judged."""
-_JOBS: Final = ("backend", "version_of", "shard", "results")
-"""Options that each job sets itself."""
-NIGHTS: Final = 3
-"""How many nights a failing verdict stays known while it cannot be judged again."""
+ENDED: Final = (0, 1, 5)  # exit statuses of a shard that ran to its end, whatever its verdicts; 5: nothing was judged
+_JOBS: Final = ("backend", "version_of", "shard", "results")  # options that each job sets itself
+NIGHTS: Final = 3  # how many nights a failing verdict stays known while it cannot be judged again
 SUMMARY: Final = "summary.md"
 NIGHT: Final = "night.json"
 

@@ -7,11 +7,11 @@ them. Nothing is started. `--check` writes nothing, and says whether anything wo
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
 from suites.commands import literature, mutants, repeat
-from suites.commands.literature import FOLDER, STATEMENTS, Probe, Statement
+from suites.commands.literature import FOLDER, STATEMENTS, Probe
 from suites.lock import LockClient
 from suites.locks import registry
 from suites.mutants.catalogue import catalogue
@@ -74,20 +74,18 @@ def _breaks(hazards: Sequence[Hazard]) -> str:
 
 
 def _literature() -> str:
-    return "\n" + _table(_statements(literature.stored())) + "\n"
-
-
-def _statements(entries: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    yield "statement", "who says so", "measured", "by", "picture"
+    entries = literature.stored()
+    rows = [("statement", "who says so", "measured", "by", "picture")]
     for statement in STATEMENTS:
-        says, entry = statement.says, entries.get(statement.says)
+        entry = entries.get(statement.says, {})
         name, address = statement.source
         source = f"[{name}]({address})" if address else name
-        if entry is None:
-            yield says, source, "not yet", _by(statement, ()), ""
-        else:
-            picture = f"[{entry['picture'].removesuffix('.svg')}]({entry['picture']})"
-            yield says, source, f"**{entry['outcome']}**", _by(statement, entry["words"]), picture
+        outcome = f"**{entry['outcome']}**" if entry else "not yet"
+        words = [*entry.get("words", ()), *[""] * len(statement.probes)]
+        by = "<br>".join(_probe(probe, word) for probe, word in zip(statement.probes, words, strict=False))
+        picture = f"[{entry['picture'].removesuffix('.svg')}]({entry['picture']})" if entry else ""
+        rows.append((statement.says, source, outcome, by, picture))
+    return f"\n{_table(rows)}\n"
 
 
 def _striking() -> str:
@@ -97,12 +95,7 @@ def _striking() -> str:
         for statement in STATEMENTS
         if statement.striking and statement.says in entries
     ]
-    return "\n" + _table([("statement", "who says so", "measured"), *rows]) + "\n"
-
-
-def _by(statement: Statement, words: Sequence[str]) -> str:
-    all_words = [*words, *[""] * (len(statement.probes) - len(words))]
-    return "<br>".join(_probe(probe, word) for probe, word in zip(statement.probes, all_words, strict=True))
+    return f"\n{_table([('statement', 'who says so', 'measured'), *rows])}\n"
 
 
 def _probe(probe: Probe, word: str) -> str:

@@ -17,28 +17,17 @@ from suites.lock import LockClient, grain_of
 from suites.locks import registry
 from suites.mutants.catalogue import mutant_of
 from suites.worker.process_spec import GUARDED
-from suites.workloads.one_lock import (
-    Crowd,
-    Impatient,
-    Inventory,
-    Leader,
-    Many,
-    Nested,
-    Once,
-    Register,
-    Set,
-    Share,
-    Work,
-)
-from suites.workloads.several_locks import Apart, Backoff, Churn, Opposite, Pairs, Transfer
+from suites.workloads import one_lock, several_locks
 from suites.workloads.workload import Workload
 
 WORKLOADS: Final[Mapping[str, type[Workload]]] = {
     workload.name: workload
     for workload in (
-        *(Register, Set, Work, Apart, Once, Inventory, Leader),
-        *(Transfer, Opposite, Backoff, Share, Nested),
-        *(Churn, Impatient, Crowd, Many, Pairs),
+        *(one_lock.Register, one_lock.Set, one_lock.Work, several_locks.Apart),
+        *(one_lock.Once, one_lock.Inventory, one_lock.Leader),
+        *(several_locks.Transfer, several_locks.Opposite, several_locks.Backoff),
+        *(one_lock.Share, one_lock.Nested, several_locks.Churn),
+        *(one_lock.Impatient, one_lock.Crowd, one_lock.Many, several_locks.Pairs),
     )
 }
 """By name. Each says in which store modes it can run; a lock says in which of these lanes it is tried."""
@@ -64,24 +53,18 @@ it to whole seconds, the lease ends early. Sessions are left out: etcd gives the
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the user sets for every lane; None: not set, so that the lock or the workload says it.
+    """What the user sets for every lane; None: not set, so that the lock or the workload says it."""
 
-    workload  names of the workloads to try, even if a lock does not declare them; empty: those that it declares.
-    workers   processes competing in a lane: at least one more than may hold at once and, if the workload has an order
-              of its own, at least as many as the workload has.
-    keys      locks per lane without such an order. With more locks than workers, half the rounds contend for the first.
-    ttl       seconds. Positive controls keep their own, which belongs to what they show.
-    rate      rounds that the workers of a lane together begin per second, whether the rounds before have ended or not
-              (an open loop); a worker that is late begins at once. None: a round begins when the last one is over.
-    duration  seconds for which a trial runs at least.
-    """
-
-    workload: tuple[str, ...] = ()
+    workload: tuple[str, ...] = ()  # names, also of what a lock does not declare; (): those that it declares
+    # Processes competing in a lane: at least one more than may hold at once and, if the workload has an order of its
+    # own, at least as many as the workload has.
     workers: int | None = None
-    keys: int | None = None
-    ttl: float | None = None
+    keys: int | None = None  # locks without such an order; if more than workers, half the rounds want the first
+    ttl: float | None = None  # seconds; positive controls keep their own, which belongs to what they show
+    # Rounds that the workers of a lane together begin per second, whether the rounds before have ended or not (an open
+    # loop); a worker that is late begins at once. None: a round begins when the last one is over.
     rate: float | None = None
-    duration: float | None = None
+    duration: float | None = None  # seconds for which a trial runs at least
 
     def to_json(self) -> dict[str, Any]:
         """What is set: the options of `pytest suites/` that set it, and their values."""
@@ -263,7 +246,7 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
         ):
             continue  # every hold would outlast its lease
         for store in workload.stores:
-            several = workload is Work and lock.permits > 1
+            several = workload is one_lock.Work and lock.permits > 1
             declared = everywhere or several or matches(f"{workload.name}/{store}", lock.lanes)
             if not (load.workload or declared):
                 continue

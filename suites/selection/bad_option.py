@@ -1,6 +1,7 @@
 """The error of a command line; it lists the known names."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -13,3 +14,12 @@ def known(name: str, there: Mapping[str, Any], what: str) -> Any:
     if name not in there:
         raise BadOption(f"unknown {what} {name!r}; there are: {', '.join(there)}")
     return there[name]
+
+
+@contextmanager
+def raised_as(kind: Callable[[str], Exception], before: str, *errors: type[Exception]) -> Iterator[None]:
+    """In the block, these errors are raised as one of another kind. before: what precedes the error's own text."""
+    try:
+        yield
+    except errors as error:
+        raise kind(f"{before}{error}") from error

@@ -32,7 +32,6 @@ SERVER: Final = "planted-server"
 COLUMNS: Final = (SERVER, *(f"planted-{fault}" for fault in FAULTS))
 """The column of servers with a bug is tried first: it needs an environment of its own, the others have one already."""
 
-
 SERVERS: Final[Mapping[str, str]] = {
     plant.server: plant.version for plant in PLANTS if str(plant) in {catalogue()[name].server for name in BUGS}
 }
@@ -69,6 +68,6 @@ def plan(column: str, backend: str, seed: int) -> Plan:
     return compile_plan([fault], seed, backend, longest_ttl(chosen))
 
 
-def found_by(chosen: Sequence[Lane]) -> dict[str, str]:
-    """Lane → the property that names its bug; stored with a trial of the calibration."""
-    return {lane.name: tried()[lane].found_by[0] for lane in chosen}
+def found_by(lane: Lane) -> str:
+    """The property that names the lane's bug."""
+    return tried()[lane].found_by[0]

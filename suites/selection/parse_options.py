@@ -23,7 +23,7 @@ from suites.lock import admitted
 from suites.locks import registry
 from suites.mutants.catalogue import mutant_of
 from suites.selection import bugs_of_certification, shards, upgrade_stages
-from suites.selection.bad_option import BadOption, known
+from suites.selection.bad_option import BadOption, known, raised_as
 from suites.selection.profiles import PROFILES, Profile
 from suites.selection.selection import Selection
 from suites.selection.upgrade_stages import ONLY, ROLLING, Stage
@@ -140,8 +140,7 @@ def _admitted(lanes: Sequence[Lane], targets: Mapping[str, External], named: Seq
 def load(option: Any) -> Load:
     """What these options set for every lane. Raises BadOption for a workload that does not exist."""
     for name in option.workload:
-        if name not in WORKLOADS:
-            raise BadOption(f"unknown workload {name!r}; there are: {', '.join(WORKLOADS)}")
+        known(name, WORKLOADS, "workload")
     given = {field.name: getattr(option, field.name) for field in fields(Load)}
     return Load(**{**given, "workload": tuple(dict.fromkeys(option.workload))})
 
@@ -150,11 +149,8 @@ def _lanes(names: Sequence[str], load: Load) -> list[Lane]:
     """The lanes of these locks, or of all locks if none is named. Raises BadOption if there is no lane."""
     lanes: list[Lane] = []
     for name in dict.fromkeys(names or registry.LOCKS):
-        try:
+        with raised_as(BadOption, "", registry.UnknownLock):
             lock = validate_declarations.lock(name)
-        except registry.UnknownLock as error:
-            raise BadOption(str(error)) from error
-        known(lock.backend, dict.fromkeys(BACKENDS), f"backend of {name}")
         lanes += lanes_of(name, lock, load)
     if not lanes:
         raise BadOption(f"{' or '.join(names)}: not shared, not reentrant: no workload {' or '.join(load.workload)}")
@@ -168,10 +164,8 @@ def _interpreter(path: str | None) -> Interpreter:
     """The interpreter. From now on locks may import packages that only it has. Raises BadOption."""
     if path is None:
         return Interpreter()
-    try:
+    with raised_as(BadOption, f"--python {path}: ", python_environment.BadInterpreter):
         python = python_environment.ask(path)
-    except python_environment.BadInterpreter as error:
-        raise BadOption(f"--python {path}: {error}") from error
     python.lend()
     return python
 
@@ -208,21 +202,19 @@ def _plans(files: Sequence[str], targets: Mapping[str, External]) -> dict[str, P
     plans: dict[str, Plan] = {}
     for file in files:
         try:
-            plan = parse_plan(Path(file).read_text(), members)
+            text = Path(file).read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise BadOption(f"--plan {file}: {getattr(error, 'strerror', None) or 'not a text'}") from error
-        except BadPlan as error:
-            raise BadOption(f"--plan {file}: {error}") from error
+        with raised_as(BadOption, f"--plan {file}: ", BadPlan):
+            plan = parse_plan(text, members)
         if plans.setdefault(plan.name, plan) != plan:
             raise BadOption(f"--plan {file}: another plan is called {plan.name} as well")
     return plans
 
 
 def _targets(pairs: Sequence[str], versions: Sequence[str]) -> dict[str, External]:
-    try:
+    with raised_as(BadOption, "--target ", external_cluster.BadTarget):
         targets = external_cluster.parse(pairs, os.environ)
-    except external_cluster.BadTarget as error:
-        raise BadOption(f"--target {error}") from error
     for backend in targets:
         if clash := next((pair for pair in versions if images.spelled(pair)[0] == backend), None):
             raise BadOption(f"--version-of {clash}: --target {backend}=... runs what it runs")
@@ -232,7 +224,5 @@ def _targets(pairs: Sequence[str], versions: Sequence[str]) -> dict[str, Externa
 def _hooks(pairs: Sequence[str], targets: Mapping[str, External]) -> Hooks:
     if pairs and not targets:
         raise BadOption("--hook is for the nodes of a --target, and there is none")
-    try:
+    with raised_as(BadOption, "--hook ", hooks.BadHook):
         return hooks.parse(pairs)
-    except hooks.BadHook as error:
-        raise BadOption(f"--hook {error}") from error

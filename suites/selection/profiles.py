@@ -6,7 +6,6 @@ write, all lanes are needed; under others, a few lanes ask every property that t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from checkers.claims import NO_FAULT, matches
@@ -16,35 +15,28 @@ from infra.faults.workers.between_requests import TWO
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How much of the product is run.
-
-    faults    names in the register of faults, None for all.
-    own       more faults if a lock of the user's own is named. The longest profile shows how ours fare under these.
-    upgrades  more faults if two versions are compared.
-    locks     the locks that are tried, None for all.
-    whole     faults under which a lock is tried in all its lanes, None for all. Under others it is tried in the fewest
-              lanes that ask everything (`suites.lanes.lane.fewest`). Positive controls (`registry.CONTROLS`) are tried
-              without a fault, and under faults in the lanes where a hazard must show.
-    lanes     patterns of `workload/store` → patterns of the faults under which such a lane is tried, whatever is said
-              above; () leaves it out. Not for positive controls, nor for lanes of a workload that the user names.
-    storms    how many random plans of several faults at once are tried besides; their seeds follow that of the run.
-    """
+    """How much of the product is run."""
 
     name: str
-    faults: tuple[str, ...] | None
+    faults: tuple[str, ...] | None  # names in the register of faults, None for all
+    # More faults if a lock of the user's own is named. The longest profile shows how ours fare under these.
     own: tuple[str, ...]
-    upgrades: tuple[str, ...]
-    locks: tuple[str, ...] | None
+    upgrades: tuple[str, ...]  # more faults if two versions are compared
+    locks: tuple[str, ...] | None  # None for all
+    # Faults under which a lock is tried in all its lanes, None for all. Under others it is tried in the fewest lanes
+    # that ask everything (`suites.lanes.lane.fewest`). Positive controls (`registry.CONTROLS`) are tried without a
+    # fault, and under faults in the lanes where a hazard must show.
     whole: tuple[str, ...] | None
+    # Patterns of `workload/store` → patterns of the faults under which such a lane is tried, whatever is said above; ()
+    # leaves it out. Not for positive controls, nor for lanes of a workload that the user names.
     lanes: Mapping[str, tuple[str, ...]]
-    storms: int
+    storms: int  # how many random plans of several faults are tried besides; their seeds follow that of the run
 
     def special(self, where: str) -> tuple[str, ...] | None:
         return next((faults for pattern, faults in self.lanes.items() if matches(where, (pattern,))), None)
 
 
-PLAINEST: Final = ("redis", "redlock", "zookeeper", "etcd")
-"""The locks that stand for the others."""
+PLAINEST: Final = ("redis", "redlock", "zookeeper", "etcd")  # the locks that stand for the others
 
 SMOKE: Final = ("none", "freeze-holder", "late-write", "kill-server")
 
@@ -60,31 +52,25 @@ DEFAULT: Final = (
 """The faults that say most about a lock, at least one of each kind, in the order of the register. If several faults say
 the same of every lock (a holder hangs, or waits for a call; a clock jumps, or is strobed), only one is here."""
 
-RARE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    dict.fromkeys(
-        ("leader/fence-writes", "transfer/*", "transfer-backoff/*", "inventory/*", "once/*", "crowd/*", "many/*"), ()
-    )
+RARE: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
+    ("leader/fence-writes", "transfer/*", "transfer-backoff/*", "inventory/*", "once/*", "crowd/*", "many/*"), ()
 )
 """Lanes that only the longest profile tries."""
 
-STALE: Final = ("freeze-holder", "late-write")
-"""Faults under which stale holders write."""
+STALE: Final = ("freeze-holder", "late-write")  # faults under which stale holders write
 AWAY: Final = ("cut-client-drop", "isolate-leader-drop", "pause-server", "kill-server")
 """Faults under which servers cannot be reached for a while."""
 
-FEW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "churn/*": (NO_FAULT, "cut-client-drop"),  # after a cut the same client asks again, having lost everything
-        "impatient/*": (NO_FAULT, "reset-connections"),
-        "set/guarded": (NO_FAULT, *STALE, "lose-replies", "pause-server", "kill-server"),
-        # Long holds: renewals fail or are late, and the holder loses the lock.
-        "leader/*": (NO_FAULT, *STALE, *AWAY, "stall-renewal", "lose-replies", "promote-replica", "terminate-backends"),
-    }
-)
+FEW: Final[Mapping[str, tuple[str, ...]]] = {
+    "churn/*": (NO_FAULT, "cut-client-drop"),  # after a cut the same client asks again, having lost everything
+    "impatient/*": (NO_FAULT, "reset-connections"),
+    "set/guarded": (NO_FAULT, *STALE, "lose-replies", "pause-server", "kill-server"),
+    # Long holds: renewals fail or are late, and the holder loses the lock.
+    "leader/*": (NO_FAULT, *STALE, *AWAY, "stall-renewal", "lose-replies", "promote-replica", "terminate-backends"),
+}
 """Lanes that a run of some minutes tries under the faults that matter most to them."""
 
-BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.workload)
-"""Faults at every message of every verb."""
+BOUNDARIES: Final = tuple(name for name, fault in FAULTS.items() if fault.workload)  # at every message of a verb
 _PAIRS: Final = {"pairs/*": BOUNDARIES}
 
 _LONG: Final = dict.fromkeys((*RARE, *FEW), ()) | _PAIRS

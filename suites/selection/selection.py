@@ -1,13 +1,11 @@
 """The selection of a run: its cases, which of them are not applicable, and the trials that answer them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from checkers.claims import matches
 from checkers.properties.all_properties import OF_THE_SERVICE
@@ -78,6 +76,8 @@ class Selection:
     python: Interpreter = field(default_factory=Interpreter)  # what runs the workers
     # Client library → its releases, where the upgrade is one of client libraries.
     libraries: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # Column → lanes that are tried in it, for the columns asked about so far: every property asks again.
+    _tried: dict[str, set[Lane]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -124,9 +124,7 @@ class Selection:
     def planted_cases(self) -> list[Case]:
         """A case for every planted bug: the property that must be violated, under the fault that reveals the bug."""
         return [
-            Case(
-                lane, bugs_of_certification.tried()[lane].found_by[0], column, None, bugs_of_certification.stage(column)
-            )
+            Case(lane, bugs_of_certification.found_by(lane), column, None, bugs_of_certification.stage(column))
             for column in self.faults
             for lane in self.planted
             if self.tries(lane, column)
@@ -137,11 +135,6 @@ class Selection:
         if column not in self._tried:
             self._tried[column] = {each for each in (*self.lanes, *self.planted) if self._says_enough(each, column)}
         return lane in self._tried[column]
-
-    @cached_property
-    def _tried(self) -> dict[str, set[Lane]]:
-        """Column → lanes, for the columns asked about so far. They are kept, since every property asks again."""
-        return {}
 
     def _says_enough(self, lane: Lane, column: str) -> bool:
         profile = self.profile
@@ -300,7 +293,7 @@ class Selection:
             version=self.version(backend, stage),
             plan=self.plan(column, backend),
             profile=None if self.named or column in upgrade_stages.OF_UPGRADES else self.profile.name,
-            planted=bugs_of_certification.found_by(lanes) if column in bugs_of_certification.COLUMNS else {},
+            planted={lane.name: bugs_of_certification.found_by(lane) for lane in lanes if lane in self.planted},
             members=self.members(backend),
             pythons=self.pythons(stage),
         )
@@ -316,7 +309,7 @@ class Selection:
             if stage.tries(column)
         ]
 
-    def only(self, shard: Shard) -> Selection:
+    def only(self, shard: Shard) -> Self:
         elsewhere = frozenset(where for where, number in self.places(shard.n).items() if number != shard.i)
         return replace(self, shard=shard, elsewhere=elsewhere)
 
@@ -334,5 +327,4 @@ class Selection:
         return places
 
 
-_storm = cache(random_plan)
-"""Cached: every lane asks."""
+_storm = cache(random_plan)  # cached: every lane asks

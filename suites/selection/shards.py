@@ -14,18 +14,12 @@ from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Plan
 from suites.selection.bad_option import BadOption
 
-MOST: Final = 1000
-"""Shards of one run."""
-SETTLED: Final = 3.0
-"""Seconds of a trial besides its plan: workers start and end, the lock is granted again, pages are written."""
-PER_LANE: Final = 0.4
-"""Seconds that each lane adds, on two cores."""
-LASTS: Final = 8.0
-"""Seconds that a step adds which is never undone: members end, and start as another version."""
-SEQUENCE: Final = 20.0
-"""Seconds that a sequence of kills adds."""
-OWN: Final = 12.0
-"""Seconds that the environment of its own adds, which a trial with such a step needs."""
+MOST: Final = 1000  # shards of one run
+SETTLED: Final = 3.0  # seconds besides its plan: workers start and end, the lock is granted again, pages are written
+PER_LANE: Final = 0.4  # seconds that each lane adds, on two cores
+LASTS: Final = 8.0  # seconds that a step adds which is never undone: members end, and start as another version
+SEQUENCE: Final = 20.0  # seconds that a sequence of kills adds
+OWN: Final = 12.0  # seconds that the environment of its own adds, which a trial with such a step needs
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ LEADER_LAST, LEADER_FIRST = COLUMNS[MIXED]
 HALF, END = COLUMNS[ROLLBACK]
 ROLLING: Final = tuple(column for columns in COLUMNS.values() for column in columns)
 
-CALM: Final = 1.0
-"""Seconds without a fault before each step, in which waiting clients are granted the lock."""
+CALM: Final = 1.0  # seconds without a fault before each step, in which waiting clients are granted the lock
 
 
 def rolling_plan(column: str, backend: str, seed: int, ttl: float, old: str, new: str) -> Plan:
@@ -90,8 +89,7 @@ def _roll(version: str, first: str, members: int, *, beside: bool = False) -> St
     return Step("roll-version", 0.0 if beside else CALM, CALM, options, beside)
 
 
-OF_UPGRADES: Final = (*ROLLING, CLIENTS, *bugs_of_certification.COLUMNS)
-"""Columns that only a certification has, each in one stage."""
+OF_UPGRADES: Final = (*ROLLING, CLIENTS, *bugs_of_certification.COLUMNS)  # only in certifications, each in one stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +106,15 @@ class Stage:
         return column in self.columns if self.columns else column not in OF_UPGRADES
 
 
-ONLY: Final = (Stage(),)
-"""The stages of a run that certifies nothing."""
+ONLY: Final = (Stage(),)  # the stages of a run that certifies nothing
 
 
 def both_named(old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """Raises BadOption if only one of the two versions of a backend or library is named."""
-    for given, missing, option in ((old, new, "--to"), (new, old, "--from")):
+    for given, option, others, other in ((old, "--from", new, "--to"), (new, "--to", old, "--from")):
         for name, version in given.items():
-            if name not in missing:
-                other = "--from" if option == "--to" else "--to"
-                raise BadOption(f"{other} {name}={version}: an upgrade has {option} {name}=VERSION, too")
+            if name not in others:
+                raise BadOption(f"{option} {name}={version}: an upgrade has {other} {name}=VERSION, too")
 
 
 def of_servers(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[Stage, ...]:

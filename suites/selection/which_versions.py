@@ -8,7 +8,7 @@ from infra.backends import BACKENDS
 from infra.docker import images
 from infra.docker.sources import STANDS_FOR
 from suites.selection import upgrade_stages
-from suites.selection.bad_option import BadOption, known
+from suites.selection.bad_option import BadOption, known, raised_as
 from suites.selection.upgrade_stages import ONLY, Stage
 from suites.worker import python_environment
 from suites.worker.python_environment import Interpreter
@@ -41,10 +41,8 @@ def stages(
         raise BadOption(f"--from {mixed[0]}=...: servers or client libraries are upgraded, not both in one run")
     old, new = (_releases(pairs, name, here) for pairs, name in ((option.from_, "--from"), (option.to, "--to")))
     upgrade_stages.both_named(old, new)
-    try:
+    with raised_as(BadOption, "--from and --to: ", python_environment.BadInterpreter):
         before, after = (python_environment.with_libraries(here, wanted) for wanted in (old, new))
-    except python_environment.BadInterpreter as error:
-        raise BadOption(f"--from and --to: {error}") from error
     return upgrade_stages.of_clients(before, after), {name: (before.release(name), after.release(name)) for name in old}
 
 
@@ -56,10 +54,8 @@ def versions(pairs: Sequence[str], name: str) -> dict[str, str]:
         if not version.removeprefix("image:"):
             raise BadOption(f"{name} {pair}: expected BACKEND=VERSION, for example etcd=3.4")
         known(backend, _SERVERS, "backend" if name == "--version-of" else _WHAT)
-        try:
+        with raised_as(BadOption, f"{name} {pair}: ", images.UnknownVersion):
             images.resolve(backend, version)
-        except images.UnknownVersion as error:
-            raise BadOption(f"{name} {pair}: {error}") from error
         if wanted.setdefault(backend, version) != version:
             raise BadOption(f"{name} {pair}: {backend}={wanted[backend]} is asked for as well; one run has one")
     return wanted

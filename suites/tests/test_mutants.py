@@ -311,7 +311,7 @@ def measured(word: Verdict) -> literature.Measured:
 )
 def test_one_wrong_prediction_refutes_a_statement(words: Mapping[str, Verdict], outcome: str, tmp_path: object) -> None:
     statement = Statement("says", ("who", ""), (ONE, OTHER))
-    found = {(f"{lock}/register/unfenced", "none", "p"): measured(word) for lock, word in words.items()}
+    found = {Probe(f"{lock}/register/unfenced", "none", "p"): measured(word) for lock, word in words.items()}
     with patch.multiple(literature, FOLDER=tmp_path, STATEMENTS=(statement,)):
         assert literature._entry(statement, found)["outcome"] == outcome
 

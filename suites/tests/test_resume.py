@@ -5,6 +5,7 @@ import os
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -58,7 +59,7 @@ def again(world: World, asked: Selection) -> TrialSession:
     world.trials.clear()
     world.run, event = go_on(asked, Run.open(world.run.path))
     world.told = [event]
-    return TrialSession(asked, world.run, world.told.append, stored_in(world.run))
+    return TrialSession(asked, world.run, world.told.append, partial(stored_in, world.run))
 
 
 def names(folder: Path) -> list[str]:

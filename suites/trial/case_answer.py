@@ -20,18 +20,14 @@ OUR_FAILURE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswer:
-    """The answer to a case: the judgement that counts, the page of its trial, and how many trials there were.
+    """The answer to a case."""
 
-    seed, version  the seed of that trial, and the version of its servers.
-    page_story     the story of the judgement, as on the page.
-    """
-
-    judgement: Judgement
+    judgement: Judgement  # the one that counts; of its trial are also page, seed and version
     page: Path
-    attempts: int
+    attempts: int  # how many trials there were
     seed: int = 0
-    version: str = ""
-    page_story: tuple[str, ...] = ()
+    version: str = ""  # of the servers
+    page_story: tuple[str, ...] = ()  # the story of the judgement, as on the page
 
     @property
     def story(self) -> tuple[str, ...]:
@@ -55,8 +51,7 @@ class CaseAnswer:
             pytest.fail(f"{missed}\n  see {plain(str(self.page))}", pytrace=False)
 
 
-Answers = dict[tuple[str, str], list[CaseAnswer]]
-"""(lane, property) → the answer of each of the trials."""
+Answers = dict[tuple[str, str], list[CaseAnswer]]  # (lane, property) → the answer of each of the trials
 
 
 def counting(answers: list[CaseAnswer]) -> CaseAnswer:

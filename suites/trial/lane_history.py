@@ -32,10 +32,8 @@ from suites.worker.pool import Handle, TrialBroke
 from suites.worker.process_spec import GUARDED, group_of
 from suites.worker.recorder import read_errors
 
-LAST: Final = 64
-"""How many of a worker's last rows may hold its pending acquire: its other threads record a few rows a second."""
-ANSWERED_WITHIN: Final = 20.0
-"""Seconds for a healthy server to answer. Measured: 10 ms, and seconds on an overloaded machine."""
+LAST: Final = 64  # the last rows of a worker have its pending acquire: its other threads record a few a second
+ANSWERED_WITHIN: Final = 20.0  # seconds for a healthy server to answer; measured: 10 ms, and seconds on a busy machine
 _AGAIN: Final = 0.2
 OF_FAULTS: Final = [each.name for each in fields(FaultInterval)]
 T = TypeVar("T")

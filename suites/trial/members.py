@@ -15,16 +15,12 @@ from infra.environment import Environment
 from suites.trial.lane_history import RunningLane
 from suites.worker.pool import TrialBroke
 
-ASKED_WITHIN: Final = 10.0
-"""Seconds for a member to answer once all faults are undone."""
-_AGAIN: Final = 0.1
-"""Seconds until a member that did not answer is asked again."""
+ASKED_WITHIN: Final = 10.0  # seconds for a member to answer once all faults are undone
+_AGAIN: Final = 0.1  # seconds until a member that did not answer is asked again
 
-Answer = tuple[str, int, Held, int]
-"""A member, when it was asked (ns), what it held, and when it had answered."""
+Answer = tuple[str, int, Held, int]  # a member, when it was asked (ns), what it held, and when it had answered
 
-Look = tuple[Contents, ...]
-"""What a first member held, then the others, then the first again."""
+Look = tuple[Contents, ...]  # what a first member held, then the others, then the first again
 
 
 def look(
@@ -53,19 +49,17 @@ def look(
 
     def of(lane: RunningLane, answer: Answer) -> Contents:
         member, begun, held, answered = answer
-        mine = _of(lane.keys, held)
+        mine = tuple(Entry(*entry) for entry in held.entries if _names(lane.keys, entry[0]))
         return Contents(member, begun, answered, held.first, held.last, mine, held.whole, *beside.get(member, ()))
 
     return {lane.lane.name: tuple(of(lane, answer) for answer in answers) for lane in lanes}
 
 
-_Beside = tuple[int, tuple[str, ...], tuple[str, ...]]
-"""How many keys must be there, which of them the member lacks, and which removed keys it holds."""
-
-
-def _beside(environment: Environment, backend: str, writes: BackgroundWrites) -> Mapping[str, _Beside]:
-    """Member → what it holds of the keys that were written beside the locks. A key of which nobody knows whether it is
-    there counts as there if any member has it.
+def _beside(
+    environment: Environment, backend: str, writes: BackgroundWrites
+) -> Mapping[str, tuple[int, tuple[str, ...], tuple[str, ...]]]:
+    """Member → how many keys written beside the locks must be there, which of them it lacks, and which removed ones it
+    holds. A key of which nobody knows whether it is there counts as there if any member has it.
     """
     kind, known = BACKENDS[backend], writes.known
     held = {member: _answered(environment, member, kind.written) & known.keys() for member in kind.copies}
@@ -75,10 +69,6 @@ def _beside(environment: Environment, backend: str, writes: BackgroundWrites) ->
         member: (len(there), tuple(sorted(there - names)), tuple(sorted(gone & names)))
         for member, names in held.items()
     }
-
-
-def _of(keys: Sequence[str], held: Held) -> tuple[Entry, ...]:
-    return tuple(Entry(*entry) for entry in held.entries if _names(keys, entry[0]))
 
 
 def _names(keys: Sequence[str], entry: str) -> bool:

@@ -44,25 +44,14 @@ def suite_version() -> str:
 
 def described(selection: Selection) -> dict[str, Any]:
     """For `results.report.descriptions`. A column has the texts of all its faults, and a group if they share one."""
-    columns = {
-        column: [
-            FAULTS[name]
-            for name in {name: 0 for backend in selection.backends for name in selection.fault_names(column, backend)}
-            if name in FAULTS
-        ]
-        for column in selection.faults
-    }
-    return {
-        "faults": {
-            column: {
-                "group": groups.pop() if len(groups := {fault.group for fault in faults}) == 1 else "",
-                "text": " ".join(fault.text if len(faults) == 1 else fault.brief for fault in faults),
-            }
-            for column, faults in columns.items()
-            if faults
-        },
-        "locks": {lane.lock_name: registry.described(lane.lock) for lane in selection.lanes},
-    }
+    columns = {}
+    for column in selection.faults:
+        names = {name: 0 for backend in selection.backends for name in selection.fault_names(column, backend)}
+        if faults := [FAULTS[name] for name in names if name in FAULTS]:
+            group, *others = {fault.group for fault in faults}
+            texts = (fault.text if len(faults) == 1 else fault.brief for fault in faults)
+            columns[column] = {"group": "" if others else group, "text": " ".join(texts)}
+    return {"faults": columns, "locks": {lane.lock_name: registry.described(lane.lock) for lane in selection.lanes}}
 
 
 def about(trial: Trial) -> dict[str, Any]:
@@ -119,13 +108,9 @@ def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict
     for _, together in groupby(in_order, lambda record: record.name if record.process >= 0 else record):
         first, *others = together
         who = first.target if first.process < 0 else f"{1 + len(others)} workers"
-        steps.append(
-            {
-                "at": round((first.begun - zero) / 1e9, 1),
-                "what": who if first.name == _ROLL else f"{first.name}: {who}",
-                "refused": first.name == _ROLL and first.kind == REFUSED,
-            }
-        )
+        what = who if first.name == _ROLL else f"{first.name}: {who}"
+        refused = first.name == _ROLL and first.kind == REFUSED
+        steps.append({"at": round((first.begun - zero) / 1e9, 1), "what": what, "refused": refused})
     return steps
 
 

@@ -4,14 +4,11 @@ The resumed run has the options of the interrupted one. Trials that are stored w
 all others are run. Trials that were interrupted, came to no verdict, or would be run otherwise today are set aside.
 """
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,21 +22,19 @@ from results.run import Run
 from results.storage import files, reading, resumable
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
+from results.storage.run_folder import now
 from results.terminal.event_journal import Event
 from results.text import typed
-from suites.selection.bad_option import BadOption
+from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.options import options
 from suites.selection.selection import Selection
 from suites.selection.trial import Trial, column_in
 from suites.trial.metadata import about
 from suites.trial.run_trials import CONTROLS
 
-_ANYWHERE: Final = ("python", "host")
-"""Fields of `about` that may differ on another machine."""
-_PYTEST: Final = {"keyword": "-k", "markexpr": "-m", "deselect": "--deselect"}
-"""Options of pytest that select tests."""
-_ELSEWHERE: Final = ("results", "resume", "count", "until_failed")
-"""Options of ours that do not select anything."""
+_ANYWHERE: Final = ("python", "host")  # fields of `about` that may differ on another machine
+_PYTEST: Final = {"keyword": "-k", "markexpr": "-m", "deselect": "--deselect"}  # options of pytest that select tests
+_ELSEWHERE: Final = ("results", "resume", "count", "until_failed")  # options of ours that do not select anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +49,9 @@ class Kept:
 
 def interrupted(name: str, root: Path) -> Run:
     """The run to resume. Raises BadOption."""
-    try:
+    with raised_as(BadOption, f"--resume {name}: ", BadFile):
         run = find.find(name, root)
         why = resumable.why_not(run)
-    except BadFile as error:
-        raise BadOption(f"--resume {name}: {error}") from error
     if why:
         raise BadOption(f"--resume {name}: {typed(run.path)} {why}")
     return run
@@ -94,15 +87,12 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
     if [plan.to_json() for plan in selection.plans.values()] != run.about().get("plans"):
         raise BadOption(f"--resume {name}: the plans are not those that the run was begun with")
     kept = examine(selection, run)
-    try:
+    with raised_as(BadOption, f"--resume {name}: ", Trouble):
         other = other_images(selection, kept.trials.values())
-    except Trouble as trouble:
-        raise BadOption(f"--resume {name}: {trouble}") from trouble
     if other:
         raise BadOption(f"--resume {name}: {other}")
     again = [{"trial": folder.name, "because": because} for folder, because in kept.aside.items()]
-    resumed = datetime.now(UTC).isoformat(timespec="seconds")
-    resumption = {**resumable.interruption(run), "resumed": resumed, "kept": len(kept.trials), "again": again}
+    resumption = {**resumable.interruption(run), "resumed": now(), "kept": len(kept.trials), "again": again}
     try:
         run = resumable.reopen(run, resumption)
         for folder in kept.aside:
@@ -114,16 +104,12 @@ def go_on(selection: Selection, run: Run) -> tuple[Run, Event]:
     return run, Event("resumed", {"kept": kept.done, "stored": len(kept.trials), "again": len(again)})
 
 
-def stored_in(run: Run) -> Callable[[Trial], tuple[TrialRecord, Path] | None]:
-    """A function that returns a trial of this run and its page, None unless the trial is stored whole."""
-
-    def look(trial: Trial) -> tuple[TrialRecord, Path] | None:
-        folder = run.path / "trials" / files.safe_name(trial.name)
-        if not folder.is_dir() or not _same(reading.about_trial(folder), trial):
-            return None
-        return load_trial(folder), folder / "index.html"
-
-    return look
+def stored_in(run: Run, trial: Trial) -> tuple[TrialRecord, Path] | None:
+    """The trial as this run has it, and its page; None unless it is stored whole."""
+    folder = run.path / "trials" / files.safe_name(trial.name)
+    if not folder.is_dir() or not _same(reading.about_trial(folder), trial):
+        return None
+    return load_trial(folder), folder / "index.html"
 
 
 def examine(selection: Selection, run: Run) -> Kept:

@@ -47,14 +47,10 @@ from suites.trial.worker_control import WorkerControl
 from suites.worker.message_tap import Taps
 from suites.worker.pool import ForkServer, Handle, TrialBroke, WorkerBroke
 
-CALM: Final = 2.0
-"""Seconds that a cycle lasts if the plan has no faults."""
-LOOK_EVERY: Final = 0.5
-"""Seconds between two looks at what was not exercised yet, while the trial waits for it."""
-CYCLES_OF_A_VERSION: Final = 2
-"""Cycles within which a hazard that only one of two versions may show gets the chance to show."""
-LONGEST_TTL: Final = 2.0
-"""Seconds; the longest TTL of a lock of ours, unless the user sets another."""
+CALM: Final = 2.0  # seconds that a cycle lasts if the plan has no faults
+LOOK_EVERY: Final = 0.5  # seconds between two looks at what was not exercised yet, while the trial waits for it
+CYCLES_OF_A_VERSION: Final = 2  # in these a hazard that only one of two versions may show gets the chance to show
+LONGEST_TTL: Final = 2.0  # seconds; the longest TTL of a lock of ours, unless the user sets another
 
 
 def run_trial(
@@ -80,26 +76,11 @@ def run_trial(
     return running.judged(histories)
 
 
-Missing = dict[str, dict[str, str]]
-"""Lane → property → why it was not exercised yet."""
+Missing = dict[str, dict[str, str]]  # lane → property → why it was not exercised yet
 
 
 class RunningTrial:
-    """A trial from the start of its workers to their end.
-
-    clock    seconds of CLOCK_MONOTONIC when it was started.
-    slower   how many times slower the workers work than a few workers on an idle machine.
-    taps     the tap between the workers and their links, or their servers; None if no fault strikes messages.
-    actors   the interface through which faults act on the workers.
-    runner   applies and heals the faults of the plan.
-    watch    records when links or servers stand still while no fault is on, and under faults at messages.
-    missing  what had not been exercised after each cycle.
-    versions     node → version, as asked at the start, and after a fault that changes versions.
-    unexercised  lanes that lacked something when they were looked at since the last heal, or were not looked at since.
-    stuck    the workers that had to be killed at the end.
-    looks    what members held, by lane, each time that they were asked.
-    writes   the client that writes beside the locks, if a fault needs one.
-    """
+    """A trial from the start of its workers to their end."""
 
     def __init__(self, trial: Trial, environment: Environment, server: ForkServer, folder: Path, tell: Tell) -> None:
         """Start the workers, which then connect. Raises Failed where the environment is not clean."""
@@ -113,7 +94,7 @@ class RunningTrial:
         facts = {"lanes": len(trial.lanes), "locks": locks, "plan": self.plan.describe()}
         tell(Event("trial", {**named(trial), **facts}))
         store.prepare(environment.store_dsn(None))
-        self.taps = Taps() if any(trial.at_messages) else None
+        self.taps = Taps() if any(trial.at_messages) else None  # between the workers and their links, or their servers
         workers, share = sum(lane.workers for lane in trial.lanes), share_of_a_core()
         self.slower = max(1.0, workers * (TAPPED if self.taps else 1) / fit(share))
         pace = f"at a pace {self.slower:.1f} times slower than alone: we get {share:.0%} of a core"
@@ -125,13 +106,15 @@ class RunningTrial:
         target = Target.of(environment, trial.backend, self.actors)
         self.runner = Runner(self.plan, target, lambda line: tell(step(line)))
         watched = to_be_watched(trial, environment)
+        # Records when links or servers stand still while no fault is on, and under faults at messages.
         self.watch = Watch(target.prober, self.taps.endpoints(watched) if self.taps else watched)
-        self.missing: list[Missing] = []
-        self.versions: Mapping[str, str] = {}
+        self.missing: list[Missing] = []  # what had not been exercised after each cycle
+        self.versions: Mapping[str, str] = {}  # node → version, asked at the start and after a fault that changes them
+        # Lanes that lacked something when they were looked at since the last heal, or were not looked at since.
         self.unexercised: list[RunningLane] = []
-        self.stuck: list[Handle] = []
-        self.looks: list[Mapping[str, members.Look]] = []
-        self.writes = target.writes
+        self.stuck: list[Handle] = []  # workers that had to be killed at the end
+        self.looks: list[Mapping[str, members.Look]] = []  # what members held, by lane, each time that they were asked
+        self.writes = target.writes  # the client that writes beside the locks, if a fault needs one
 
     @property
     def handles(self) -> list[Handle]:

@@ -37,8 +37,7 @@ CONTROLS: Final = 3
 DECIDING: Final = 5
 """Trials of each version that decide whether only one of them has a weakness. Five of five against one, or four against
 none, come by chance less often than once in forty (see `results.certificate.promise_losses`)."""
-MISSES: Final = 1
-"""So many of these trials of the new version need not show what the first one broke."""
+MISSES: Final = 1  # so many of these trials of the new version need not show what the first one broke
 
 
 @dataclass(slots=True)
@@ -119,8 +118,7 @@ class TrialSession:
         self._environments = {stage.name: TrialEnvironment(selection, stage.name, tell) for stage in selection.stages}
         if CALIBRATION in self._environments:  # the same versions
             self._environments[CALIBRATION] = self._environments[CANDIDATE]
-        self._parts: dict[tuple[str, str, str], list[_Part]] = {}
-        """(backend, column, stage) → its parts."""
+        self._parts: dict[tuple[str, str, str], list[_Part]] = {}  # (backend, column, stage) → its parts
         self._recordings = recorder.folder()
 
     def answer(self, case: Case) -> CaseAnswer:

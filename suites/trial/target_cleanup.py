@@ -5,7 +5,6 @@ remove what does not end with a lease (`suites.lock.Sweeps`). What stays: ZooKee
 tables in PostgreSQL's schema `fencepost`, and after a SIGKILL of the harness the counters and queues of its trial.
 """
 
-import os
 import secrets
 import time
 import traceback
@@ -18,14 +17,12 @@ from infra.errors import Failed, Trouble
 from infra.network.topology import GROUPS
 from infra.waiting import comes_true
 from suites.lock import LockClient, LockError, Refused, Sweeps, in_doubt, opened
+from suites.worker.pool import state_of
 
-ADMITTED_WITHIN: Final = 5.0
-"""Seconds for the first success; a single request may fail, but a denial is final."""
-ENDED_WITHIN: Final = 5.0
-"""Seconds for the workers to end."""
+ADMITTED_WITHIN: Final = 5.0  # seconds for the first success; a single request may fail, but a denial is final
+ENDED_WITHIN: Final = 5.0  # seconds for the workers to end
 
-Traces = Iterable[tuple[type[LockClient], Sequence[str]]]
-"""Locks, and the names under which they were taken."""
+Traces = Iterable[tuple[type[LockClient], Sequence[str]]]  # locks, and the names under which they were taken
 
 
 def ask_admission(environment: Environment, backend: str, locks: Iterable[type[LockClient]]) -> None:
@@ -63,7 +60,7 @@ def _try(environment: Environment, backend: str, lock: type[LockClient]) -> None
 
 def await_ends(pids: Sequence[int]) -> None:
     """Wait until these workers have ended, so that they send nothing after the sweep."""
-    comes_true(lambda: not any(map(_lives, pids)), ENDED_WITHIN)
+    comes_true(lambda: all(state_of(pid) == "Z" for pid in pids), ENDED_WITHIN)
 
 
 def sweep(environment: Environment, backend: str, traces: Traces, say: Callable[[str], None]) -> None:
@@ -74,14 +71,6 @@ def sweep(environment: Environment, backend: str, traces: Traces, say: Callable[
         except Exception as error:  # noqa: BLE001 - libraries have errors of their own
             reason = environment.access(backend).masked(in_doubt(error))
             say(f"  {lock.name}: left behind on {backend}: {', '.join(names)} ({reason})")
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _sweep(environment: Environment, backend: str, lock: type[LockClient], names: Sequence[str]) -> None:

@@ -6,24 +6,15 @@ from infra.faults.all_faults import FAULTS
 from suites.lanes.lane import Lane
 from suites.selection.trial import Trial
 
-START_WITHIN: Final = 60.0
-"""The longest wait for one more worker to connect. On a cold machine all together take a few seconds."""
-WARM_UP: Final = 5.0
-"""Within this time every lane should have granted once, before the first fault."""
-EXERCISED_WITHIN: Final = 20.0
-"""The further time to exercise what cannot be exercised after the first fault: an overloaded machine needs some."""
-LINGER: Final = 3.0
-"""A trial waits so long after its first cycle (or a third of it, if longer) for what may come without a strike."""
-DEADLINE: Final = 60.0
-"""After this time a trial begins no further cycle."""
-STORM_DEADLINE: Final = 15.0
-"""The same for a trial of random faults, of which one may mask another for good."""
-STORE_TIMEOUT: Final = 0.5
-"""A worker waits so long for an answer of the store."""
-_BEYOND_HOLD: Final = 1.0
-"""An acquire waits so much longer than a holder stays. A crashed holder's lock is then freed within one wait."""
-_BEYOND_BOUND: Final = 0.5
-"""The trial waits so much longer than a lock's recovery bound for the lock to be granted again."""
+START_WITHIN: Final = 60.0  # for one more worker to connect; on a cold machine all together take a few seconds
+WARM_UP: Final = 5.0  # within this time every lane should have granted once, before the first fault
+EXERCISED_WITHIN: Final = 20.0  # more, for what cannot be exercised after the first fault: a busy machine needs some
+LINGER: Final = 3.0  # after its first cycle (or a third of it, if longer) a trial waits for what needs no strike
+DEADLINE: Final = 60.0  # after this time a trial begins no further cycle
+STORM_DEADLINE: Final = 15.0  # the same for a trial of random faults, of which one may mask another for good
+STORE_TIMEOUT: Final = 0.5  # a worker waits so long for an answer of the store
+_BEYOND_HOLD: Final = 1.0  # an acquire waits so much longer than a holder stays: then a dead one's lock is free
+_BEYOND_BOUND: Final = 0.5  # a trial waits so much longer than a recovery bound for the lock to be granted again
 
 
 def acquire_timeout(trial: Trial, lane: Lane) -> float:

@@ -14,12 +14,9 @@ from suites.trial.lane_history import awaited
 from suites.worker import gates, wall_clock
 from suites.worker.pool import ForkServer, Handle
 
-SIGNALLED_WITHIN: Final = 5.0
-"""Seconds for the kernel to carry out a signal, and for the fork server to report a death."""
-ALONE_FOR: Final = 1.0
-"""Seconds after which a worker that waits alone is taken for the only one that waits."""
-LOOK_EVERY: Final = 0.02
-"""Seconds between two checks of all workers, of which there are dozens, while a fault waits."""
+SIGNALLED_WITHIN: Final = 5.0  # seconds for the kernel to carry out a signal, and for the fork server to report a death
+ALONE_FOR: Final = 1.0  # seconds after which a worker that waits alone is taken for the only one that waits
+LOOK_EVERY: Final = 0.02  # seconds between two checks of all workers, of which there are dozens, while a fault waits
 
 
 def gate_called(name: Gate) -> row_format.Gate:
@@ -84,8 +81,7 @@ class WorkerControl(Actors):
         self.boundaries: dict[str, dict[str, dict[str, object]]] = {}
         """Lane → verb → how many messages the verb takes, and at which of them it was hit."""
         self._held: dict[tuple[str, int, int], HeldVictim] = {}
-        self._skews: list[tuple[str, Handle, int]] = []
-        """(key of the fault, worker whose wall clock is moved, ns ahead)."""
+        self._skews: list[tuple[str, Handle, int]] = []  # (key of the fault, worker, ns that its clock is ahead)
         self._looked = 0.0
 
     def lanes(self) -> Sequence[str]:
@@ -150,9 +146,8 @@ class WorkerControl(Actors):
             return None
         self._server.kill(handle)
         self._server.await_condition(lambda: handle.exited is not None, SIGNALLED_WITHIN)
-        spec = handle.spec
-        who = f"worker {spec.number} of {lane}, waiting"
-        return Victim(lane, int(first["process"]), 0, at, who, key, spec.group)
+        who = f"worker {handle.spec.number} of {lane}, waiting"
+        return Victim(lane, int(first["process"]), 0, at, who, key, handle.spec.group)
 
     def skew(self, seconds: Sequence[float], by: str) -> Sequence[Victim]:
         moved = [
@@ -230,9 +225,10 @@ class WorkerControl(Actors):
     def _replace_dead(self, handles: list[Handle]) -> None:
         newest = {handle.spec.number: handle for handle in handles}
         dead = [handle.spec for handle in newest.values() if not self._alive(handle)]
-        handles += self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
-        for handle in handles[-len(dead) :] if dead else ():
+        fresh = self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
+        for handle in fresh:
             handle.ask(row_format.Run.GO)
+        handles += fresh
 
     def _look_after_all(self) -> None:
         """Check all workers, at most once in `LOOK_EVERY`, however many lanes are looked at."""

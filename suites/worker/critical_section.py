@@ -3,8 +3,6 @@
 Every access first asks the client's belief and is recorded. An access that is refused or not answered ends the section.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
@@ -58,10 +56,8 @@ class Section:
         try:
             if not self._worker.store.claim(self._name, job):
                 return False
-        except Unavailable:
-            raise Stopped from None
-        except StoreError:
-            self._holding.spoiled = True
+        except StoreError as error:
+            self._holding.spoiled |= not isinstance(error, Unavailable)  # that was never sent
             raise Stopped from None
         self._recorder.ok(self._invoke(F.EFFECT, job))
         return True

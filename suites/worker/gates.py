@@ -24,8 +24,7 @@ OF_THE_RENEWAL: Final = (
 """Gates that the renewal thread passes."""
 OF_THE_TAP: Final = (Gate.AT_REQUEST, Gate.AT_ANSWER, Gate.AT_RENEWAL_REQUEST, Gate.AT_RENEWAL_ANSWER)
 """Gates that a message of the worker passes, not the worker itself."""
-_POLL = 0.002
-"""Seconds between looks at the page, by a stalled worker or while the harness waits for a worker that is passing."""
+_POLL = 0.002  # seconds between looks at the page, by a stalled worker or while the harness waits for a worker to pass
 
 
 class Died(Exception):
@@ -49,8 +48,7 @@ class Gates:
 
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
-        self._within = 0
-        """ns; how long after its next request begins the main thread is to be frozen; 0: it is not."""
+        self._within = 0  # ns; how long after its next request begins the main thread is to be frozen; 0: it is not
 
     def reach(self, gate: Gate, owner: int, key: int, process: int) -> None:
         """Pass a gate; returns at once unless the gate is armed. owner: of the grant that is held, or the session of a

@@ -20,20 +20,14 @@ from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
 from suites.worker.wall_clock import WallClock
 
-_WATCH = 0.02
-"""Seconds between looks at the belief of a client that reports it (`Believes`), while the client holds."""
-IDLE = 0.1
-"""Seconds between the sentinel's signs of life at other times."""
-STALLED = 0.05
-"""Seconds by which such a sign may be late before a stall is recorded."""
-_LOOK = 0.5
-"""Seconds between looks at how long other threads waited for a CPU."""
-_STARVED = 0.9
-"""The share of that time for which a starved thread has waited; a thread that shares a CPU waits for half of it."""
+_WATCH = 0.02  # seconds between looks at the belief of a client that reports it (`Believes`), while the client holds
+IDLE = 0.1  # seconds between the sentinel's signs of life at other times
+STALLED = 0.05  # seconds by which such a sign may be late before a stall is recorded
+_LOOK = 0.5  # seconds between looks at how long other threads waited for a CPU
+_STARVED = 0.9  # of that time a starved thread has waited; a thread that shares a CPU waits for half of it
 _LAST_ANSWER = 1.0
 """Seconds that an ending worker waits for a renewal's answer at most: a client may hang. Later ones are not noted."""
-_LAST_LOOK = 10.0
-"""Seconds that an ending worker waits for the sentinel at most: a client's `belief` may hang."""
+_LAST_LOOK = 10.0  # seconds that an ending worker waits for the sentinel at most: a client's `belief` may hang
 
 
 class Holding:
@@ -49,13 +43,11 @@ class Holding:
         self.sure = grant.sent
         """ns; just before the latest look at which a client that reports its belief said that it holds; the belief may
         have ended since. Before any look: when the grant was asked for; it may have been over when its answer came."""
-        self.noticed = math.inf
-        """Seconds of CLOCK_MONOTONIC; when the client noticed that it no longer holds."""
+        self.noticed = math.inf  # seconds of CLOCK_MONOTONIC; when the client noticed that it no longer holds
         self.noticing = threading.Lock()
         self.answer: Reason | None = Reason.NOT_OWNER
         """What `completed` returned of its release; NOT_OWNER if there was none."""
-        self.spoiled = False
-        """An access under this grant has no answer: nothing more may be written under its token."""
+        self.spoiled = False  # an access under this grant has no answer: nothing more may be written under its token
 
     def invoke(self, recorder: Recorder, f: F, process: Process, since: int | None = None, flags: int = 0) -> int:
         """Note that an operation on the grant is about to be sent. Returns its row, as `Recorder.invoke`."""
@@ -104,8 +96,7 @@ class LeaseRenewal:
         self.broken: BaseException | None = None
         self.held: tuple[Holding, ...] = ()
         """In the order in which they were taken. The main thread replaces it, the others read it."""
-        self.awaited = row_format.NONE
-        """Index of the key that the main thread waits for."""
+        self.awaited = row_format.NONE  # index of the key that the main thread waits for
         self._client = client
         self._believer = client if isinstance(client, Believes) else None  # asked once: it takes a while
         self._session_of = client if isinstance(client, Session) else None

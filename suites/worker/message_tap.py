@@ -34,10 +34,8 @@ from suites.worker.pool import ROOT, state_of
 from suites.worker.process_spec import Spec
 from suites.worker.recorder import map_page
 
-_LOOK: Final = 0.005
-"""Seconds between checks whether a held request may go on, or a process has been stopped."""
-_RESETS: Final = struct.pack("ii", 1, 0)
-"""SO_LINGER: a socket that is closed with it resets its connection."""
+_LOOK: Final = 0.005  # seconds between checks whether a held request may go on, or a process has been stopped
+_RESETS: Final = struct.pack("ii", 1, 0)  # SO_LINGER: a socket that is closed with it resets its connection
 
 
 class TappedWorker:
@@ -148,18 +146,14 @@ class Line(asyncio.Protocol):
         self._server: asyncio.Transport | None = None
         self._waiting = bytearray()
         """Bytes for the server, kept while there is no connection to it or a request is held."""
-        self._held_by: int | None = None
-        """The thread whose request is held; whatever comes after that waits, too."""
-        self._askers: dict[int, int | None] = {}
-        """Exchange → the thread that it belongs to."""
+        self._held_by: int | None = None  # the thread whose request is held; whatever comes after that waits, too
+        self._askers: dict[int, int | None] = {}  # exchange → the thread that it belongs to
         self._stopping: int | None = None
         """The thread at whose message the worker is about to be stopped; bytes for the client wait until it is stopped.
         A worker that only gives up runs on, so the bytes wait until it is thawed."""
         self._for_client = bytearray()
-        self._deaf = False
-        """Whether the server's bytes are no longer passed on."""
-        self._left = False
-        """Whether the client has hung up."""
+        self._deaf = False  # whether the server's bytes are no longer passed on
+        self._left = False  # whether the client has hung up
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._client = cast(asyncio.Transport, transport)

@@ -21,12 +21,9 @@ from checkers.row_format import Run, State
 from suites.worker import recorder
 from suites.worker.process_spec import Spec
 
-_POLL = 0.02
-"""Seconds between looks at the control pages."""
-NAMED = 6
-"""How many workers a message names at most."""
-ROWS = 50_000
-"""Operations that one recording holds; the file is sparse until they are written."""
+_POLL = 0.02  # seconds between looks at the control pages
+NAMED = 6  # how many workers a message names at most
+ROWS = 50_000  # operations that one recording holds; the file is sparse until they are written
 ROOT = Path(__file__).resolve().parents[2]
 _BEHIND_ITS_OWN = """
 import sys
@@ -68,14 +65,10 @@ class Handle:
     pid: int
     page: mmap.mmap
     exited: int | None = None
-    ended: int = 0
-    """ns; when the exit was noticed. The worker's connections were closed by then."""
-    cpu: float = 0.0
-    """CPU seconds that the worker used, once it has exited."""
-    killed: bool = False
-    """Whether the harness has ended the worker."""
-    doomed: bool = False
-    """Whether a gate that the harness armed may end the worker, or has done so."""
+    ended: int = 0  # ns; when the exit was noticed; the worker's connections were closed by then
+    cpu: float = 0.0  # CPU seconds that the worker used, once it has exited
+    killed: bool = False  # whether the harness has ended the worker
+    doomed: bool = False  # whether a gate that the harness armed may end the worker, or has done so
 
     @property
     def state(self) -> State:
@@ -179,16 +172,14 @@ class ForkServer:
     def spawn(self, specs: Iterable[Spec]) -> list[Handle]:
         """Start workers; each connects and then waits for `Run.GO`. Returns without waiting for them."""
         self._start()
-        specs = list(specs)
-        forks = [self._forks[spec.number % len(self._forks)] for spec in specs]
-        for spec, mine in zip(specs, forks, strict=True):
+        dealt = [(spec, self._forks[spec.number % len(self._forks)]) for spec in specs]
+        for spec, mine in dealt:
             recorder.create(spec.recording, ROWS)
             mine.ask({"spawn": asdict(spec)})
         handles = []
-        for spec, mine in zip(specs, forks, strict=True):
+        for spec, mine in dealt:
             pid = self._read_until("pid", mine)["pid"]
-            handle = Handle(spec, pid, recorder.map_page(spec.recording))
-            self.handles[pid] = handle
+            handle = self.handles[pid] = Handle(spec, pid, recorder.map_page(spec.recording))
             handles.append(handle)
         return handles
 

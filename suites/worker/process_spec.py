@@ -14,37 +14,28 @@ GUARDED: Final = "guarded"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Everything a worker needs. Times in seconds.
+    """Everything a worker needs. Times in seconds."""
 
-    recordings      the folder for the worker's recording.
-    lock            a spelling that `suites.locks.registry` knows; workload: ``module:Class``.
-    keys            names of the locks, equal to the keys in the store.
-    number, count   this worker's number among those of its lane (see `process` in `checkers.row_format`).
-    pace            how long a short step of work takes; slower backends get longer ones.
-    rate            rounds per second that the worker begins, at random times (a Poisson process), whether those before
-                    have ended or not; 0: a round begins when the last one is over.
-    generation      0, or how many workers of this number have died before.
-    access          how the endpoints let us in; it is not written to any file.
-    """
-
-    recordings: str
+    recordings: str  # the folder for the worker's recording
     lane: str
-    lock: str
+    lock: str  # a spelling that `suites.locks.registry` knows
     endpoints: tuple[str, ...]
     ttl: float
-    workload: str
+    workload: str  # `module:Class`
     store_dsn: str
     store_mode: str
-    keys: tuple[str, ...]
-    number: int
-    count: int
+    keys: tuple[str, ...]  # names of the locks, equal to the keys in the store
+    number: int  # this worker's among those of its lane (see `process` in `checkers.row_format`)
+    count: int  # how many these are
     seed: str
     acquire_timeout: float
     store_timeout: float
-    pace: float
+    pace: float  # how long a short step of work takes; slower backends get longer ones
+    # Rounds per second that the worker begins, at random times (a Poisson process), whether those before have ended or
+    # not; 0: a round begins when the last one is over.
     rate: float = 0.0
-    generation: int = 0
-    access: Access = OPEN
+    generation: int = 0  # how many workers of this number have died before
+    access: Access = OPEN  # how the endpoints let us in; it is not written to any file
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
@@ -86,8 +77,7 @@ def group_of(number: int) -> int:
     return topology.GROUPS[number % len(topology.GROUPS)]
 
 
-_PER_GENERATION = 1 << 16
-"""Process numbers, and values, that one generation of a worker may use up; its recording holds fewer rows."""
+_PER_GENERATION = 1 << 16  # process numbers, and values, for one generation of a worker; its recording has fewer rows
 
 
 class Process:

@@ -22,12 +22,9 @@ from typing import Final
 from infra.docker import machine
 from infra.errors import Failed
 
-ANSWERS_WITHIN: Final = 60.0
-"""Seconds for an interpreter to answer."""
-INSTALLS_WITHIN: Final = 600.0
-"""Seconds for pip to install the libraries."""
-UP_TO_DATE: Final = 86400.0
-"""Seconds for which the newest release of a series is not looked for again."""
+ANSWERS_WITHIN: Final = 60.0  # seconds for an interpreter to answer
+INSTALLS_WITHIN: Final = 600.0  # seconds for pip to install the libraries
+UP_TO_DATE: Final = 86400.0  # seconds for which the newest release of a series is not looked for again
 DISTRIBUTIONS: Final = {"redis-py": "redis"}
 """Client library → its distribution, if that has another name. Here the distribution has the name of the server."""
 

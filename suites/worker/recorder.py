@@ -20,8 +20,7 @@ from checkers.row_format import NONE, F, Outcome, Reason
 from suites.lock import Grant
 
 MEMORY: Final = Path("/dev/shm")
-ROOM: Final = 1 << 30
-"""Bytes; hundreds of times what the recordings of a trial take."""
+ROOM: Final = 1 << 30  # bytes; hundreds of times what the recordings of a trial take
 
 
 class RecordingFull(Exception):

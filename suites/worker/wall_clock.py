@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from checkers import row_format
 
-GRAIN: Final = 50_000_000
-"""ns by which a clock may miss the time that it was moved to: the kernel may correct the real clock meanwhile."""
+GRAIN: Final = 50_000_000  # ns by which a clock may miss its time: the kernel may correct the real clock meanwhile
 
 
 class WallClock:

@@ -55,38 +55,31 @@ _LONGEST: Final = 0.8
 workers whose requests time out on a busy machine would keep it busy with new connections until the trial ends."""
 _CONNECTS_WITHIN: Final = 30.0
 """Seconds. After that, a library's error when a first worker connects breaks the trial: no fault is on, so it stays."""
-_WAIT: Final = 0.02
-"""Seconds between looks at the control page before the start."""
+_WAIT: Final = 0.02  # seconds between looks at the control page before the start
 _APART: Final = 0.5
 """If workers queue, or some only read, their first requests are this many steps of work apart, which is longer than a
 request takes (with more workers both take longer). The first holder stays until all others have asked, at most for
 `_STAYS`. The order of the queue, and which readers hold together, are then known as a rule."""
-_STAYS: Final = 1 / 3
-"""The part of a TTL for which the first holder stays at most: a lease that nobody renews must not end meanwhile."""
+_STAYS: Final = 1 / 3  # of a TTL the first holder stays at most: a lease that nobody renews must not end meanwhile
 _CROWD: Final = 0.4
 """Seconds. In all other lanes the first `_CROWDS` rounds begin at multiples of this. Split votes, and many races, show
 only if several workers ask at the same instant. Polling clients rarely do so by themselves."""
 _CROWDS: Final = 3
-_LOOK: Final = 0.1
-"""Seconds between looks at the control page, at work and while the next round is not due."""
-HOT_SHARE: Final = 0.5
-"""Share of the rounds that ask for the first key, where there are more keys than workers."""
+_LOOK: Final = 0.1  # seconds between looks at the control page, at work and while the next round is not due
+HOT_SHARE: Final = 0.5  # share of the rounds that ask for the first key, where there are more keys than workers
 CANCELS: Final = 0.5
 """Share of the acquires with little patience that are cancelled (if the client can be), not told how long to wait."""
-TRIES: Final = 1 / 3
-"""Share of the rounds without patience that only try."""
+TRIES: Final = 1 / 3  # share of the rounds without patience that only try
 BRIEF: Final = (0.25, 0.004)
 """The share of the other impatient rounds that wait for so many seconds at most, which is about as long as a request
 takes: the grant may come when the client has given up."""
-SOON: Final = 1.0
-"""The remaining impatient rounds wait at most so many steps of work for each other worker: about a queue's time."""
+SOON: Final = 1.0  # the other impatient rounds wait at most so many steps of work for each other worker: a queue's time
 GONE_SHARE: Final = 0.5
 """How often a worker stays away for as long as a long rest lasts (`AWAY`) when an acquire with little patience got
 nothing. Its next request might remove what it left behind; meanwhile that stands in the way of others."""
 LATE_SHARE: Final = 0.2
 """Share of the rounds that end with a deliberate late write (`Workload.late`); one of each worker's first does."""
-LATE_BY: Final = 1.5
-"""Steps of work between the release and that late write, so that another worker has been granted the lock meanwhile."""
+LATE_BY: Final = 1.5  # steps of work from the release to that late write, so that another worker has the lock by then
 AGAIN_SHARE: Final[Mapping[Reason | None, float]] = {Reason.NONE: 0.25, None: 0.5}
 """Answer of a release (`completed`) → how often the grant is then released once more, after a rest. Acknowledged: some
 code releases twice. No answer (None): some code tries again."""

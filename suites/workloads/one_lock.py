@@ -4,19 +4,14 @@ from typing import ClassVar, Final
 
 from suites.workloads.workload import FENCES, Hold, Workload, updates
 
-TERM: Final = (1.1, 1.9)
-"""How many TTLs a leader stays, least and most."""
+TERM: Final = (1.1, 1.9)  # how many TTLs a leader stays, least and most
 STEPS: Final = 9
 TERMS: Final = 5  # how many terms the longest stay lasts
 
-READERS_STAY: Final = 2.0
-"""How many times as long as a writer a reader stays, so that readers meet."""
-DOWNGRADES: Final = 0.25
-"""Share of the writers that go on as readers."""
-LONG: Final = 8
-"""After the first of so many downgrades in a row, the reader stays for longer than a TTL."""
-TERM_AS_READER: Final = (1.1, 1.4)
-"""How many TTLs such a reader stays, least and most."""
+READERS_STAY: Final = 2.0  # how many times as long as a writer a reader stays, so that readers meet
+DOWNGRADES: Final = 0.25  # share of the writers that go on as readers
+LONG: Final = 8  # after the first of so many downgrades in a row, the reader stays for longer than a TTL
+TERM_AS_READER: Final = (1.1, 1.4)  # how many TTLs such a reader stays, least and most
 STEPS_AS_READER: Final = 4
 
 
@@ -174,8 +169,7 @@ class Share(Workload):
     workers: ClassVar[int] = 5
 
     def __init__(self) -> None:
-        self._downgraded = 0
-        """How often the worker has gone on as a reader."""
+        self._downgraded = 0  # how often the worker has gone on as a reader
 
     def section(self, hold: Hold) -> None:
         hold.read()

@@ -5,23 +5,16 @@ from typing import ClassVar, Final
 
 from suites.workloads.workload import Hold, Workload
 
-SOON: Final = 0.1
-"""Seconds that a worker with backoff waits for its second lock."""
-MOST: Final = 6
-"""How often the pause of that worker doubles at most."""
-TERM: Final = (1.1, 1.4)
-"""How many TTLs a worker that churns holds its first lock, least and most."""
+SOON: Final = 0.1  # seconds that a worker with backoff waits for its second lock
+MOST: Final = 6  # how often the pause of that worker doubles at most
+TERM: Final = (1.1, 1.4)  # how many TTLs a worker that churns holds its first lock, least and most
 STEPS: Final = 5
-OTHERS: Final = 3
-"""How many other locks it holds at once; each step takes new ones."""
-SOUGHT: Final = 10
-"""One of those others is among the first so many locks, so that a worker soon asks for it again."""
+OTHERS: Final = 3  # how many other locks it holds at once; each step takes new ones
+SOUGHT: Final = 10  # one of those others is among the first so many locks, so that a worker soon asks for it again
 TRIED: Final = 0.3
 """Share of the locks behind those that are only tried: nobody else wants most of them, so a try is granted."""
-CALM: Final = (0, 1)
-"""Indices of the locks of `Pairs` whose workers seldom meet."""
-RENEWED: Final = 5
-"""Index of the lock of `Pairs` that is held for long."""
+CALM: Final = (0, 1)  # indices of the locks of `Pairs` whose workers seldom meet
+RENEWED: Final = 5  # index of the lock of `Pairs` that is held for long
 
 
 class Apart(Workload):
@@ -83,8 +76,7 @@ class Backoff(Opposite):
     waits: ClassVar[float] = 0.0
 
     def __init__(self) -> None:
-        self._missed = 0
-        """How often in a row the second lock was not got."""
+        self._missed = 0  # how often in a row the second lock was not got
 
     def section(self, hold: Hold) -> None:
         hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))

@@ -10,8 +10,7 @@ from typing import ClassVar, Final, Protocol
 
 FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
 """Store modes that compare fencing tokens."""
-MOST_UPDATES: Final = 5
-"""The most updates of the cell under one grant."""
+MOST_UPDATES: Final = 5  # the most updates of the cell under one grant
 AWAY_SHARE: Final = 0.25
 AWAY: Final = (5.0, 20.0)
 """The share of the long rests, and how many steps of work they last, where workers may give up."""
@@ -29,22 +28,14 @@ class Hold(Protocol):
     """
 
     rng: random.Random
-    pace: float
-    """Seconds that a short step of work takes here; slower backends get longer ones."""
-    ttl: float
-    """Seconds; the TTL that was asked for."""
-    patience: float
-    """Seconds that an acquire waits."""
-    keys: int
-    """How many locks the lane has."""
-    key: int
-    """The index of the lock that is held here."""
-    shared: bool
-    """Whether other readers may be inside as well."""
-    downgrades: bool
-    """Whether a writer can become a reader."""
-    writes_per_grant: int | None
-    """How many writes the store mode lets one grant do, None for any number."""
+    pace: float  # seconds that a short step of work takes here; slower backends get longer ones
+    ttl: float  # seconds; the TTL that was asked for
+    patience: float  # seconds that an acquire waits
+    keys: int  # how many locks the lane has
+    key: int  # the index of the lock that is held here
+    shared: bool  # whether other readers may be inside as well
+    downgrades: bool  # whether a writer can become a reader
+    writes_per_grant: int | None  # how many writes the store mode lets one grant do, None for any number
 
     def read(self) -> tuple[int, Sequence[int]]:
         """(value, elements) of the protected cell; value is -1 while it was never written."""
@@ -96,44 +87,30 @@ def updates(hold: Hold) -> int:
 
 
 class Workload(ABC):
-    """What workers do while they hold the lock: one critical section, again and again.
-
-    properties  what the section exercises beyond the lock's own properties.
-    late        whether a worker may, between two grants, write once more under its old token (fenced modes only):
-                the deliberate stale write that exercises the fence even when nothing else goes wrong.
-    again       whether a worker may, between two grants, release once more what it has released.
-    readers     the share of the workers that acquire as readers, in turns, where the lock can be shared.
-    nests       whether the section acquires its lock again while it holds it, if the lock allows that.
-    order       indices of the keys that workers acquire first, dealt out in turn; empty: a random key. A worker that
-                alone asks for its key takes a new key, as long as there are some, when a request got no answer: nobody
-                knows what keeps the old one.
-    gives_up    the share of the rounds that ask for the lock with little patience, or only try.
-    unasked     properties of the lock that the section cannot exercise.
-    stores      the store modes in which it can run (`infra.store.store.Mode`, and ``guarded``).
-    returns     whether a trial goes on after a fault until every worker has held its first lock again, and released it.
-    least_ttl   seconds: the TTL is not shorter, whatever the lock's `min_ttl` is.
-    holds       how many TTLs a holder stays at most, as a rule: workers that wait are as patient.
-    waits       seconds that the section waits longer for another lock than an acquire does.
-    keys        how many locks the lane has, each with a cell of the store.
-    workers     how many processes compete for them.
-    """
+    """What workers do while they hold the lock: one critical section, again and again."""
 
     name: ClassVar[str]
-    properties: ClassVar[tuple[str, ...]] = ()
+    properties: ClassVar[tuple[str, ...]] = ()  # what the section exercises beyond the lock's own properties
+    # Whether a worker may, between two grants, write once more under its old token (fenced modes only): the deliberate
+    # stale write that exercises the fence even when nothing else goes wrong.
     late: ClassVar[bool] = False
-    again: ClassVar[bool] = True
-    readers: ClassVar[float] = 0.0
-    nests: ClassVar[bool] = False
+    again: ClassVar[bool] = True  # whether it may, between two grants, release once more what it has released
+    readers: ClassVar[float] = 0.0  # share of the workers that acquire as readers, in turns, if the lock can be shared
+    nests: ClassVar[bool] = False  # whether the section acquires the held lock again, if the lock allows that
+    # Indices of the keys that workers acquire first, dealt out in turn; empty: a random key. A worker that alone asks
+    # for its key takes a new key, as long as there are some, when a request got no answer: nobody knows what keeps the
+    # old one.
     order: ClassVar[tuple[int, ...]] = ()
-    gives_up: ClassVar[float] = 0.0
-    unasked: ClassVar[tuple[str, ...]] = ()
-    stores: ClassVar[tuple[str, ...]] = ("unfenced",)
+    gives_up: ClassVar[float] = 0.0  # share of the rounds that ask for the lock with little patience, or only try
+    unasked: ClassVar[tuple[str, ...]] = ()  # properties of the lock that the section cannot exercise
+    stores: ClassVar[tuple[str, ...]] = ("unfenced",)  # in which it can run (`infra.store.store.Mode`, and `guarded`)
+    # Whether a trial goes on after a fault until every worker has held its first lock again, and released it.
     returns: ClassVar[bool] = False
-    least_ttl: ClassVar[float] = 0.0
-    holds: ClassVar[float] = 1.0
-    waits: ClassVar[float] = 0.0
-    keys: ClassVar[int] = 1
-    workers: ClassVar[int] = 3
+    least_ttl: ClassVar[float] = 0.0  # seconds: the TTL is not shorter, whatever the lock's `min_ttl` is
+    holds: ClassVar[float] = 1.0  # how many TTLs a holder stays at most, as a rule: workers that wait are as patient
+    waits: ClassVar[float] = 0.0  # seconds that the section waits longer for another lock than an acquire does
+    keys: ClassVar[int] = 1  # how many locks the lane has, each with a cell of the store
+    workers: ClassVar[int] = 3  # how many processes compete for them
 
     @abstractmethod
     def section(self, hold: Hold) -> None:

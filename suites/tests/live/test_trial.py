@@ -182,7 +182,7 @@ class TestTheRecord:
 def test_a_trial_of_a_buggy_lock_waits_only_for_its_known_bug(environment: OwnEnvironment, server: ForkServer) -> None:
     """A lock that nobody renews never shows what comes of renewal for a holder that hangs, however long one waits."""
     (lane,) = (lane for lane in bugs_of_certification.lanes(("redis",)) if lane.lock_name == "mutant:renews-nothing")
-    trial = Trial("redis", "stall-holder", 1, (lane,), planted=bugs_of_certification.found_by((lane,)))
+    trial = Trial("redis", "stall-holder", 1, (lane,), planted={lane.name: bugs_of_certification.found_by(lane)})
     record = tried(trial, environment, server)
     words = {judgement.property: judgement.word for judgement in record.lanes[0].judgements}
     assert words["server-exclusion"] is Verdict.VIOLATED
