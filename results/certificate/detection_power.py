@@ -33,8 +33,7 @@ FAULTY: Final = "fault seconds"
 EXPOSURES: Final = (CONTENDED, EXPIRED, REFUSED, UNFENCED, FAULTY, MIXED)
 
 _UNFENCED: Final = "unfenced"
-_TIMED: Final = ("recovery", "longest gap")
-"""Measures with a meaning in a trial in which versions change."""
+_TIMED: Final = ("recovery", "longest gap")  # measures with a meaning in a trial in which versions change
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +156,9 @@ def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
 
 _MUTANTS: Final = re.compile("^(mutant|suites.locks.mutants):")
 """The beginnings of names of locks with a planted bug; older runs have the second one."""
-_PLANTS: Final = "image:fencepost/planted-"
-"""The beginning of the versions of servers with a planted bug."""
+_PLANTS: Final = "image:fencepost/planted-"  # the beginning of the versions of servers with a planted bug
 
-_Controls = defaultdict[str, defaultdict[str, bool]]
-"""Stage → name of a control → whether it was shown."""
+_Controls = defaultdict[str, defaultdict[str, bool]]  # stage → name of a control → whether it was shown
 
 
 @dataclass(frozen=True, slots=True)

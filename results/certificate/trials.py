@@ -135,8 +135,7 @@ def _lane(history: History) -> UpgradeLane:
     return UpgradeLane(facts.lane, facts.store, facts.lease, refused, controls, dict(errors), len(facts.versions))
 
 
-_LONGEST: Final = 120
-"""The most characters of an error's text that are compared and shown."""
+_LONGEST: Final = 120  # the most characters of an error's text that are compared and shown
 
 _VARIES: Final = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "ID"),

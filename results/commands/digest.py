@@ -27,8 +27,7 @@ from results.text import count, typed
 MOST_BYTES: Final = 1 << 20
 """The most bytes of a job's summary on GitHub."""
 _CUT: Final = "\n_Too long for the summary of a job: {} of its sections are left out. The run's page has all._\n"
-_MOST_LINES: Final = 12
-"""The most lines of a story."""
+_MOST_LINES: Final = 12  # the most lines of a story
 _SIGNS: Final = {
     Verdict.VIOLATED: "\u26d4",
     Verdict.WEAKNESS_NOT_SHOWN: "\U0001f507",
@@ -36,8 +35,7 @@ _SIGNS: Final = {
     Verdict.NOT_STRESSED: "\u2754",
     Verdict.WEAKNESS_SHOWN: "\u26a0\ufe0f",
 }
-_MOST_LISTED: Final = 30
-"""The most lines of what is left out, and of what is missing."""
+_MOST_LISTED: Final = 30  # the most lines of what is left out, and of what is missing
 
 
 def main(results: Path, run: str, against: str | None) -> int:

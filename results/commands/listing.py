@@ -19,8 +19,7 @@ from results.terminal import matrix
 from results.terminal.output import Output, Printer, say
 from results.text import command_line, plain, typed
 
-_ASKED: Final = ("seed", "profile", "shard", "versions")
-"""Keys of what was asked for that `list --json` has."""
+_ASKED: Final = ("seed", "profile", "shard", "versions")  # keys of what was asked for that `list --json` has
 
 
 def list_(results: Path, *, json: bool) -> int:

@@ -34,8 +34,7 @@ _SELECTING: Final = (
 )
 """Options with a value that choose the part of a run, or its output. Versions are compared apart from these."""
 _TELLING: Final = ("-q", "-qq", "-v", "-vv", "-s", "-x", "--quiet", "--verbose", "--no-color", "--keep")
-_STATUSES: Final = (1, 4, 3, 2, 0, 5)
-"""Exit statuses of pytest, heaviest first. 5: the shard had nothing to do."""
+_STATUSES: Final = (1, 4, 3, 2, 0, 5)  # exit statuses of pytest, heaviest first. 5: the shard had nothing to do
 
 
 class _Part(TypedDict):

@@ -22,8 +22,7 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
     Kind.CLEARED: ("▼", "failed before, and does not any more"),
 }
 """Kind of change → its glyph and its meaning, in the order in which they are shown."""
-_MOST_TOLD: Final = 20
-"""The most runs whose changes are listed."""
+_MOST_TOLD: Final = 20  # the most runs whose changes are listed
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from results.text import count, few
 
 FOLDER: Final = "scorecards"
 _PAGE: Final = "index.html"
-_MOST_NAMED: Final = 4
-"""Faults that a mark names before it says how many more there are."""
+_MOST_NAMED: Final = 4  # faults that a mark names before it says how many more there are
 _DATA: Final = "Data in the store is kept, with"
 _OTHERS: Final = "Others"
 _PROMISES: Final[Mapping[str, Mapping[str, str]]] = WORDS["promises"]
@@ -224,8 +223,7 @@ def _mark(cells: Sequence[Cell]) -> _Mark:
 # Below the table
 
 
-_Number = tuple[str, LaneSummary | None]
-"""A text, and the lane where it was measured."""
+_Number = tuple[str, LaneSummary | None]  # a text, and the lane where it was measured
 _Measured = Callable[[_Side, rates.Rates | None], _Number]
 """The function that gives a number of a side. It gets the side, and its rates or None if none were measured."""
 

@@ -22,18 +22,14 @@ from results.report.descriptions import WORDS
 from results.report.grid import tally
 from results.text import command_line, duration, seconds
 
-_FILTERED: Final = 6
-"""The number of lanes from which on the page has a filter."""
-_MOST_WINDOWS: Final = 8
-"""The most violations of a lane that are drawn."""
+_FILTERED: Final = 6  # the number of lanes from which on the page has a filter
+_MOST_WINDOWS: Final = 8  # the most violations of a lane that are drawn
 _FEWEST_WINDOWS: Final = 2
-_ALL_WINDOWS: Final = 64
-"""The most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least."""
+_ALL_WINDOWS: Final = 64  # the most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least
 _UNPACKED: Final = 400_000
 """The most characters of windows that a page has unpacked. Beyond that, lanes that are not shown first are packed."""
 _LOGGED: Final = 200_000  # bytes of a server's log that are in the page: the last
-_MOST_FAULTS: Final = 12
-"""The most faults that are listed unfolded."""
+_MOST_FAULTS: Final = 12  # the most faults that are listed unfolded
 MEANINGS: Final[Mapping[str, str]] = WORDS["counters"]
 """Counter of the checkers → what it counts, in plain words."""
 
@@ -150,8 +146,7 @@ _PLAIN: Final = (
     ("workers run on", "interpreter"),
     ("clocks", "clock"),
 )
-_LOAD: Final = ("workload", "workers", "keys", "ttl", "rate", "duration")
-"""Options that set something of every lane."""
+_LOAD: Final = ("workload", "workers", "keys", "ttl", "rate", "duration")  # options that set something of every lane
 _TOLD: Final = frozenset(
     {"plan_lines", "own_plan", "error", "versions", "seconds", "clock_zero", "nodes", "lanes", "faults"}
     | {"column", "boundaries", "clients"}

@@ -22,12 +22,10 @@ WAITING: Final = tuple(WORDS["promises"]["Waiting for it"])
 """Properties that cost time when they break, and no data."""
 CHECKS: Final[Mapping[str, Sequence[str]]] = WORDS["checks"]
 """Store mode → the check at the store in words, and what the check does."""
-_READS: Final = ("fence-reads-and-writes*", "compare-owner", "guarded")
-"""Store modes that check reads as well."""
+_READS: Final = ("fence-reads-and-writes*", "compare-owner", "guarded")  # store modes that check reads as well
 BROKE: Final = (Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN)
 _HELD: Final = (Verdict.UPHELD, Verdict.NOT_PROMISED_HELD)
-_MOST: Final = 3
-"""The most failures that are grounds of their own, and the most faults that are named."""
+_MOST: Final = 3  # the most failures that are grounds of their own, and the most faults that are named
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,10 @@ _PATTERNS: Final = {
 _PAUSES: Final = ("freeze-*", "late-write")
 
 _WITHOUT: Final = "No fault is applied. What breaks here breaks by itself."
-_MOST: Final = 5
-"""The most sentences of a description."""
-_LONGEST: Final = 1500
-"""The most characters of a description, which comes from a file of the user's."""
+_MOST: Final = 5  # the most sentences of a description
+_LONGEST: Final = 1500  # the most characters of a description, which comes from a file of the user's
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
-_NAMES: Final = re.compile(r"\A`[^:]*: ")
-"""The names of properties in front of what their module says of them."""
+_NAMES: Final = re.compile(r"\A`[^:]*: ")  # the names of properties in front of what their module says of them
 _MECHANISM: Final = re.compile(r"\b(?:explained by|which|or) ([a-z]+(?:-[a-z]+)+)")
 
 

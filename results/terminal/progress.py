@@ -19,8 +19,7 @@ MOST: Final = 6
 """Processes that have a line of their own."""
 TRUST: Final = 60.0
 """Seconds of trials that count as if they had taken as long as expected: one slow trial at the start weighs less."""
-_NAMES: Final = 3
-"""The most locks of a trial that are named."""
+_NAMES: Final = 3  # the most locks of a trial that are named
 
 
 class Level(IntEnum):

@@ -20,8 +20,7 @@ from results.record import LaneRecord, decisive
 from results.report import sentences, short_story
 from results.text import seconds
 
-_FEWER: Final = 40
-"""The most operations in each window but the first."""
+_FEWER: Final = 40  # the most operations in each window but the first
 _MOST_MARKED: Final = 12
 _STYLE: Final = Path(__file__).parents[1] / "templates" / "style.css"
 _ALONE: Final = "svg { font-family: system-ui, sans-serif; background: var(--paper); }"
