@@ -92,9 +92,10 @@ def _sections(this: Side, before: Side | None, since: News, notes: Sequence[str]
         NOT_APPLICABLE=Verdict.NOT_APPLICABLE,
         inside=lambda page: (page.relative_to(root) if page.is_relative_to(root) else page).as_posix(),
     )
-    certificate, came_to = summary.certificate_of(root), run_sentence(cells, len(this.contents.problems))
-    lines = [*([certificate] if certificate else []), came_to, *([] if since.first else [compared(since, cells)])]
-    yield of.heading(lines[0], lines[1:])
+    certificate = summary.certificate(summary.about_end(root))
+    came_to = run_sentence(cells, len(this.contents.problems))
+    first, *more = filter(None, (certificate, came_to, "" if since.first else compared(since, cells)))
+    yield of.heading(first, more)
     yield from map(of.item, notes)
     earlier = () if before is None else before.contents.cells
     columns = [dict(counts(each)) for each in ([cells, earlier] if earlier else [cells])]
