@@ -16,7 +16,7 @@ from results.comparison import presentation
 from results.comparison.compare import News, apart, compare, news
 from results.comparison.presentation import Side
 from results.record import Cell, grouped, judged
-from results.report.grid import counts, grid
+from results.report.grid import SIGNS, counts, grid
 from results.report.markdown import macros
 from results.report.sentences import run_sentence
 from results.storage import files, summary
@@ -28,13 +28,6 @@ MOST_BYTES: Final = 1 << 20
 """The most bytes of a job's summary on GitHub."""
 _CUT: Final = "\n_Too long for the summary of a job: {} of its sections are left out. The run's page has all._\n"
 _MOST_LINES: Final = 12  # the most lines of a story
-_SIGNS: Final = {
-    Verdict.VIOLATED: "\u26d4",
-    Verdict.WEAKNESS_NOT_SHOWN: "\U0001f507",
-    Verdict.UNKNOWN: "\u2754",
-    Verdict.NOT_STRESSED: "\u2754",
-    Verdict.WEAKNESS_SHOWN: "\u26a0\ufe0f",
-}
 _MOST_LISTED: Final = 30  # the most lines of what is left out, and of what is missing
 
 
@@ -86,7 +79,7 @@ def _sections(this: Side, before: Side | None, since: News, notes: Sequence[str]
     root, cells = this.path, this.contents.cells
     of = macros(
         "digest.md",
-        signs=_SIGNS,
+        signs={word: signs.emoji for word, signs in SIGNS.items() if signs.emoji},
         most_lines=_MOST_LINES,
         NO_FAULT=NO_FAULT,
         NOT_APPLICABLE=Verdict.NOT_APPLICABLE,
