@@ -53,29 +53,27 @@ class Run(RunFolder):
         about: how the run ended, plain JSON. say: gets a line if the page of all runs could not be written.
         """
         self.restore()
-        path = self.finish(about)
+        path = self.finish(about, now())
         for line in trend.refresh(self.path.parent):
             say(line)
         if self.going_on is not None:
             self.going_on.close()
         return path
 
-    def finish(self, about: Mapping[str, Any]) -> Path:
+    def finish(self, about: Mapping[str, Any], closed: str) -> Path:
         """Write the run's page and its summary, but not the page of all runs: the folder may be anywhere."""
-        return self._finish(self.summarise(now(), about))
+        made = self.summarise(closed, about)
+        files.write_json(self.path / summary.NAME, encoded(made, self.path))
+        return self.draw(made)
 
     def add(self, about: Mapping[str, Any], say: Callable[[str], None] = warn) -> None:
         """If a run was closed, add to how it ended and draw its pages again. say: as for `close`. Raises BadFile."""
         if (self.path / summary.NAME).exists():
             head = summary.load_head(self.path)
-            self._finish(self.summarise(head.closed, {**head.about, **about}))
+            self.finish({**head.about, **about}, head.closed)
             # Only if there is a page of all runs: in any other folder a file of that name is not ours.
             for line in trend.refresh(self.path.parent) if (self.path.parent / trend.CACHE).exists() else ():
                 say(line)
-
-    def _finish(self, made: Summary) -> Path:
-        files.write_json(self.path / summary.NAME, encoded(made, self.path))
-        return self.draw(made)
 
     def draw(self, made: Summary) -> Path:
         about, certificate = {**made.asked, **made.about, "closed": made.closed}, summary.certificate(made.about)

@@ -38,8 +38,7 @@ from results.storage.reading import RunContents
 
 FORMAT: Final = 4
 """A certificate of another format can be verified only by the version that wrote it."""
-_ASKED: Final = ("command", "seed", "profile", "interruptions")
-"""The keys of `RunFolder.about` that the file has."""
+_ASKED: Final = ("command", "seed", "profile", "interruptions")  # the keys of `RunFolder.about` that the file has
 
 
 def to_json(
@@ -136,10 +135,7 @@ def _speed(speed: Speed, root: Path) -> dict[str, Any]:
 
 _ILLEGAL: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not allow."""
-_STATEMENT: Final = "https://in-toto.io/Statement/v1"
-_PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 _RESULTS: Final = {Decision.NO_REGRESSION: "PASSED", Decision.INCONCLUSIVE: "WARNED", Decision.REGRESSION: "FAILED"}
-_SHA256: Final = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +212,20 @@ def attestation(stored: Mapping[str, Any]) -> bytes:
         for name, digest in sorted(stored["evidence"].items())
         if name.endswith("/plan.json")
     ]
+    images = [
+        {
+            "name": image["image"],
+            "digest": {"sha256": digest[1]},
+            "annotations": {name: image[name] for name in ("backend", "stage", "version")},
+        }
+        for image in stored["conditions"]["images"]
+        if (digest := re.fullmatch(r"sha256:([0-9a-f]{64})", image["digest"]))
+    ]
     tests = [(f"{test.group}: {test.name}", test.kind) for test in _tests(stored)]
     statement = {
-        "_type": _STATEMENT,
-        "subject": _subjects(stored["conditions"]["images"]) or [certificate],
-        "predicateType": _PREDICATE,
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": images or [certificate],
+        "predicateType": "https://in-toto.io/attestation/test-result/v0.1",
         "predicate": {
             "result": _RESULTS[Decision(stored["verdict"])],
             "configuration": [certificate, *plans],
@@ -230,18 +235,6 @@ def attestation(stored: Mapping[str, Any]) -> bytes:
         },
     }
     return canonical(statement)
-
-
-def _subjects(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": image["image"],
-            "digest": {"sha256": digest[1]},
-            "annotations": {name: image[name] for name in ("backend", "stage", "version")},
-        }
-        for image in images
-        if (digest := _SHA256.fullmatch(image["digest"]))
-    ]
 
 
 DERIVED: Final[dict[str, Callable[[Mapping[str, Any]], bytes]]] = {files.JUNIT: junit, files.ATTESTATION: attestation}

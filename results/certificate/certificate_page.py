@@ -4,7 +4,6 @@ The page lists what differs, broke or was lost. It counts and folds the rest, so
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,19 +128,12 @@ def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:
     return backend, list(TITLES).index(stage), known.index(column) if column in known else len(known), column
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """The row of a time or rate. who: a lock or all locks. cells: baseline, candidate, ratio. became: `Speed.word`."""
+def _speeds(certificate: Certificate) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows that are shown unfolded (each backend as a whole, then times and rates that changed), and the other rows.
 
-    who: str
-    measure: str
-    cells: tuple[str, ...]
-    became: str
-    together: Mapping[str, str]  # stage in which versions change → how long locks had no holder
-
-
-def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:
-    """Rows that are shown unfolded (each backend as a whole, then times and rates that changed), and the other rows."""
+    who: a lock or all locks. cells: baseline, candidate, ratio. became: `Speed.word`. together: stage in which versions
+    change → how long locks had no holder.
+    """
     speeds = certificate.comparison.speeds
     whole = presentation.overall(certificate.comparison)
     chosen = [speed for speed in whole if speed.measure in ALWAYS]
@@ -152,7 +144,7 @@ def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:
     timed = {(speed.backend, speed.measure) for speed in whole}
     untimed = dict.fromkeys((gap.backend, gap.measure) for gap in certificate.handover_gaps if not gap.lock)
 
-    def row(backend: str, lock: str, measure: str, speed: Speed | None = None) -> _Row:
+    def row(backend: str, lock: str, measure: str, speed: Speed | None = None) -> dict[str, Any]:
         who = f"{backend}, {lock or 'all locks'}" if len(certificate.upgrades) > 1 else lock or "all locks"
         became, _, _, _, *cells = presentation.cells(speed) if speed else ("", "", "", "", "-", "-", "-")
         by_stage = {stage: gaps.get((backend, lock, measure, stage)) for stage in TOGETHER}
@@ -160,7 +152,7 @@ def _speeds(certificate: Certificate) -> tuple[list[_Row], list[_Row]]:
             stage: f"{gap.middle:.3g} {gap.unit}, worst {gap.worst:.3g} {gap.unit}" if gap else "-"
             for stage, gap in by_stage.items()
         }
-        return _Row(who, measure, tuple(cells[:3]), became, together)
+        return {"who": who, "measure": measure, "cells": cells[:3], "became": became, "together": together}
 
     shown = [row(speed.backend, speed.lock, speed.measure, speed) for speed in chosen]
     shown += [row(backend, "", measure) for backend, measure in untimed if (backend, measure) not in timed]

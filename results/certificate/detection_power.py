@@ -11,7 +11,7 @@ run on the new version, and in servers.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -33,8 +33,6 @@ FAULTY: Final = "fault seconds"
 EXPOSURES: Final = (CONTENDED, EXPIRED, REFUSED, UNFENCED, FAULTY, MIXED)
 
 _UNFENCED: Final = "unfenced"
-_TIMED: Final = ("recovery", "longest gap")
-"""Measures with a meaning in a trial in which versions change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +55,10 @@ def exposures(
     cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Sequence[UpgradeTrial], steps: Iterable[ServerStep]
 ) -> tuple[Exposure, ...]:
     cells = [cell for cell in cells if cell.stage in STAGES]
-    counted = _counted(cells)
+    counted = _counted(cells, lanes, trials)
     of_lanes: dict[tuple[str, str], list[UpgradeLane]] = defaultdict(list)
     for trial in trials:
         of_lanes[trial.backend, trial.stage] += trial.lanes
-        counted[REFUSED, trial.backend, trial.stage] += sum(lane.refused for lane in trial.lanes)
-    for (backend, stage, _), seconds in _fault_seconds(lanes).items():
-        counted[FAULTY, backend, stage] += seconds
     refused = {(step.backend, step.stage) for step in steps if step.refused}
     of_clients = {(trial.backend, trial.stage) for trial in trials if trial.column == CLIENTS}
     places = {(cell.backend, cell.stage) for cell in cells}
@@ -96,30 +91,29 @@ def _why_not(what: str, stage: str, lanes: Sequence[UpgradeLane], refused: bool,
     return next((why for holds, why in reasons if holds), "")
 
 
-def _counted(cells: Iterable[Cell]) -> defaultdict[tuple[str, str, str], float]:
-    """(what, backend, stage) → the sum of each lane's largest counter: all properties of a lane see one history."""
-    most: dict[tuple[str, str, str, str, str], int] = {}
+def _counted(
+    cells: Iterable[Cell], lanes: Iterable[LaneSummary], trials: Iterable[UpgradeTrial]
+) -> defaultdict[tuple[str, str, str], float]:
+    """(what, backend, stage) → how often. Of a lane the largest counter counts, since all its properties see one
+    history. A fault was active for as long as in that lane of the trial where it was longest.
+    """
+    most: defaultdict[tuple[str, str, str, str, str], float] = defaultdict(float)
     for cell in cells:
         for what, name in ((CONTENDED, CONTENDED), (EXPIRED, EXPIRED), (UNFENCED, STALE), (MIXED, MIXED)):
             if what != UNFENCED or cell.store == _UNFENCED:
                 key = what, cell.backend, cell.stage, cell.trial, cell.lane
-                most[key] = max(most.get(key, 0), cell.counters.get(name, 0))
+                most[key] = max(most[key], cell.counters.get(name, 0))
+    for lane in lanes:
+        if lane.measures:
+            key = FAULTY, lane.backend, lane.stage, lane.trial, ""
+            seconds = sum(cycle["seconds"] for cycle in lane.measures["cycles"] if cycle["phase"] == DURING)
+            most[key] = max(most[key], seconds)
     total: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     for (what, backend, stage, _, _), number in most.items():
         total[what, backend, stage] += number
+    for trial in trials:
+        total[REFUSED, trial.backend, trial.stage] += sum(lane.refused for lane in trial.lanes)
     return total
-
-
-def _fault_seconds(lanes: Iterable[LaneSummary]) -> Mapping[tuple[str, str, str], float]:
-    """(backend, stage, trial) → seconds for which a fault was active, in the lane with most of them."""
-    longest: dict[tuple[str, str, str], float] = {}
-    for lane in lanes:
-        if lane.stage in STAGES:
-            key = lane.backend, lane.stage, lane.trial
-            cycles = lane.measures["cycles"] if lane.measures else ()
-            seconds = sum(cycle["seconds"] for cycle in cycles if cycle["phase"] == DURING)
-            longest[key] = max(longest.get(key, 0.0), seconds)
-    return longest
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +133,8 @@ class HandoverGap:
 
 
 def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
-    chosen = [measure for measure in MEASURES if measure.name in _TIMED]
+    # The measures with a meaning in a trial in which versions change.
+    chosen = [measure for measure in MEASURES if measure.name in ("recovery", "longest gap")]
     numbers: dict[tuple[str, str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for lane in lanes:
         if lane.stage in TOGETHER and lane.measures:
@@ -155,13 +150,7 @@ def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
     return tuple(made)
 
 
-_MUTANTS: Final = re.compile("^(mutant|suites.locks.mutants):")
-"""The beginnings of names of locks with a planted bug; older runs have the second one."""
-_PLANTS: Final = "image:fencepost/planted-"
-"""The beginning of the versions of servers with a planted bug."""
-
-_Controls = defaultdict[str, defaultdict[str, bool]]
-"""Stage → name of a control → whether it was shown."""
+_Controls = defaultdict[str, defaultdict[str, bool]]  # stage → name of a control → whether it was shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +201,10 @@ def calibration(cells: Iterable[Cell], trials: Sequence[UpgradeTrial], planted: 
 
 def _planted(cell: Cell) -> Planted:
     by = f"{cell.property} under {cell.fault}"
-    server = f"server {cell.version.removeprefix(_PLANTS)}"
-    name = server if cell.stage == BROKEN_SERVER else _MUTANTS.sub("", cell.lock)
+    if cell.stage == BROKEN_SERVER:
+        name = f"server {cell.version.removeprefix('image:fencepost/planted-')}"
+    else:
+        name = re.sub("^(mutant|suites.locks.mutants):", "", cell.lock)  # older runs have the second name
     return Planted(cell.backend, name, by, cell.word is Verdict.VIOLATED, cell.page)
 
 

@@ -18,7 +18,7 @@ from checkers.history.history import History
 from checkers.judging.judgement import declared
 from checkers.row_format import F, Outcome, Reason
 from results.pages.trial_page import nodes
-from results.record import Cell, TrialRecord, mapping, words
+from results.record import Cell, TrialRecord, grouped, mapping, words
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
 from results.storage import files
 from results.storage.files import BadFile
@@ -27,8 +27,6 @@ from results.text import cut, in_a_line
 
 BUSY: Final = 0.2
 """The share of their time for which the machine may stop the workers. On an idle machine it is 0.01 to 0.1."""
-_BY_DESIGN: Final = ("suites.locks.antipatterns.", "suites.locks.without.")
-"""Packages of the locks that are broken by design."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def no_way_there(trials: Iterable[UpgradeTrial]) -> tuple[str, ...]:
 def _trial(record: TrialRecord) -> UpgradeTrial:
     about = record.about
     first = next((lane.history.facts for lane in record.lanes), None)
-    locks = about.get("locks") or {}
+    locks, broken_by_design = about.get("locks") or {}, ("suites.locks.antipatterns.", "suites.locks.without.")
     return UpgradeTrial(
         record.name,
         about.get("backend") or (first.backend if first else ""),
@@ -122,7 +120,7 @@ def _trial(record: TrialRecord) -> UpgradeTrial:
         about["stage"],
         about,
         tuple(_lane(lane.history) for lane in record.lanes),
-        frozenset(name for name, spelled in locks.items() if spelled.startswith(_BY_DESIGN)),
+        frozenset(name for name, spelled in locks.items() if spelled.startswith(broken_by_design)),
     )
 
 
@@ -135,8 +133,7 @@ def _lane(history: History) -> UpgradeLane:
     return UpgradeLane(facts.lane, facts.store, facts.lease, refused, controls, dict(errors), len(facts.versions))
 
 
-_LONGEST: Final = 120
-"""The most characters of an error's text that are compared and shown."""
+_LONGEST: Final = 120  # the most characters of an error's text that are compared and shown
 
 _VARIES: Final = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "ID"),
@@ -340,16 +337,11 @@ def _same_everywhere(text: str) -> str:
 
 def uncovered(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     """What was not tried, by reason: {because, faults: [name], locks: [name]}, the widest first."""
-    places: dict[str, tuple[set[str], set[str]]] = {}
-    for cell in cells:
-        if cell.word is Verdict.NOT_APPLICABLE and not cell.trial:
-            faults, locks = places.setdefault(cell.because, (set(), set()))
-            faults.add(cell.fault)
-            locks.add(cell.lock or f"all on {cell.backend or 'all backends'}")
-    rows = [
-        {"because": because, "faults": sorted(faults), "locks": sorted(locks)}
-        for because, (faults, locks) in sorted(places.items())
-    ]
+    not_tried = (cell for cell in cells if cell.word is Verdict.NOT_APPLICABLE and not cell.trial)
+    rows = []
+    for because, mine in sorted(grouped(not_tried, lambda cell: cell.because).items()):
+        locks = {cell.lock or f"all on {cell.backend or 'all backends'}" for cell in mine}
+        rows.append({"because": because, "faults": sorted({cell.fault for cell in mine}), "locks": sorted(locks)})
     return sorted(rows, key=lambda row: -len(row["faults"]) * len(row["locks"]))
 
 

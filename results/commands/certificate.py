@@ -41,16 +41,11 @@ def main(results: Path, run: str) -> int:
         f"certificate: {typed(page)}",
     )
     if before and before != files.read_bytes(file):
-        earlier = _sentence(before)
+        earlier = "(damaged)"
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
+            earlier = str(json.loads(before)["sentence"])
         say(f"it takes the place of another, which said: {'the same' if earlier == verdict else earlier}")
     return STATUS[certificate.decision]
-
-
-def _sentence(stored: bytes) -> str:
-    try:
-        return str(json.loads(stored)["sentence"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return "(damaged)"
 
 
 def verify(results: Path, run: str) -> int:

@@ -16,7 +16,7 @@ from results.comparison import presentation
 from results.comparison.compare import News, apart, compare, news
 from results.comparison.presentation import Side
 from results.record import Cell, grouped, judged
-from results.report.grid import counts, grid
+from results.report.grid import SIGNS, counts, grid
 from results.report.markdown import macros
 from results.report.sentences import run_sentence
 from results.storage import files, summary
@@ -27,17 +27,8 @@ from results.text import count, typed
 MOST_BYTES: Final = 1 << 20
 """The most bytes of a job's summary on GitHub."""
 _CUT: Final = "\n_Too long for the summary of a job: {} of its sections are left out. The run's page has all._\n"
-_MOST_LINES: Final = 12
-"""The most lines of a story."""
-_SIGNS: Final = {
-    Verdict.VIOLATED: "\u26d4",
-    Verdict.WEAKNESS_NOT_SHOWN: "\U0001f507",
-    Verdict.UNKNOWN: "\u2754",
-    Verdict.NOT_STRESSED: "\u2754",
-    Verdict.WEAKNESS_SHOWN: "\u26a0\ufe0f",
-}
-_MOST_LISTED: Final = 30
-"""The most lines of what is left out, and of what is missing."""
+_MOST_LINES: Final = 12  # the most lines of a story
+_MOST_LISTED: Final = 30  # the most lines of what is left out, and of what is missing
 
 
 def main(results: Path, run: str, against: str | None) -> int:
@@ -88,15 +79,16 @@ def _sections(this: Side, before: Side | None, since: News, notes: Sequence[str]
     root, cells = this.path, this.contents.cells
     of = macros(
         "digest.md",
-        signs=_SIGNS,
+        signs={word: signs.emoji for word, signs in SIGNS.items() if signs.emoji},
         most_lines=_MOST_LINES,
         NO_FAULT=NO_FAULT,
         NOT_APPLICABLE=Verdict.NOT_APPLICABLE,
         inside=lambda page: (page.relative_to(root) if page.is_relative_to(root) else page).as_posix(),
     )
-    certificate, came_to = summary.certificate_of(root), run_sentence(cells, len(this.contents.problems))
-    lines = [*([certificate] if certificate else []), came_to, *([] if since.first else [compared(since, cells)])]
-    yield of.heading(lines[0], lines[1:])
+    certificate = summary.certificate(summary.about_end(root))
+    came_to = run_sentence(cells, len(this.contents.problems))
+    first, *more = filter(None, (certificate, came_to, "" if since.first else compared(since, cells)))
+    yield of.heading(first, more)
     yield from map(of.item, notes)
     earlier = () if before is None else before.contents.cells
     columns = [dict(counts(each)) for each in ([cells, earlier] if earlier else [cells])]

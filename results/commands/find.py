@@ -4,13 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from results.run import Run
 from results.storage import files
 from results.storage.files import BadFile
-
-_STAMP: Final = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ def runs(root: Path) -> list[Stored]:
             if (path / "run.json").exists() and not path.is_symlink():
                 stored.append(Stored(path, Run(path).about()["started"]))
         except (BadFile, OSError) as error:
-            stamp = _STAMP.match(path.name)
+            stamp = re.match(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", path.name)
             when = "{}-{}-{}T{}:{}:{}+00:00".format(*stamp.groups()) if stamp else ""
             stored.append(Stored(path, when, files.reason(error)))
     if problems:

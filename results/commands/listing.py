@@ -4,7 +4,6 @@ import json
 import webbrowser
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from checkers.claims import heaviest
 from results.commands import find
@@ -18,9 +17,6 @@ from results.storage.run_folder import CLOSED, INTERRUPTED, RunFolder
 from results.terminal import matrix
 from results.terminal.output import Output, Printer, say
 from results.text import command_line, plain, typed
-
-_ASKED: Final = ("seed", "profile", "shard", "versions")
-"""Keys of what was asked for that `list --json` has."""
 
 
 def list_(results: Path, *, json: bool) -> int:
@@ -39,7 +35,7 @@ def show(results: Path, run: str, of: str | None) -> int:
     shown = find.find(run, results)
     contents = shown.read()
     if of is None:
-        if certified := summary.certificate_of(shown.path):
+        if certified := summary.certificate(summary.about_end(shown.path)):
             printer = Printer(Output())
             printer.line(certified)
             printer.gap()
@@ -107,6 +103,7 @@ def _line(run: Stored, *, as_json: bool) -> str:
         return plain(f"{run.path.name}  damaged: {error}")
     words = {str(word): count for word, count in head.words.items() if count}
     if as_json:
+        asked = ("seed", "profile", "shard", "versions")
         return json.dumps({
             "run": run.path.name,
             "folder": str(run.path),
@@ -117,7 +114,7 @@ def _line(run: Stored, *, as_json: bool) -> str:
             "certificate": summary.certificate(head.about) or None,
             "words": words,
             "left_out": list(head.problems),
-            "asked": {name: head.asked[name] for name in _ASKED if name in head.asked},
+            "asked": {name: head.asked[name] for name in asked if name in head.asked},
         })  # fmt: skip
     if state == CLOSED and head.about.get(INTERRUPTED):
         state = INTERRUPTED

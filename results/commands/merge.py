@@ -24,7 +24,7 @@ from results.run import Run
 from results.storage import files, reading
 from results.storage.codec import decoded
 from results.storage.files import BadFile
-from results.storage.run_folder import alone, is_running, move_into_place
+from results.storage.run_folder import alone, is_running, move_into_place, now
 from results.terminal.output import say, warn
 from results.text import typed, without_options
 
@@ -34,8 +34,7 @@ _SELECTING: Final = (
 )
 """Options with a value that choose the part of a run, or its output. Versions are compared apart from these."""
 _TELLING: Final = ("-q", "-qq", "-v", "-vv", "-s", "-x", "--quiet", "--verbose", "--no-color", "--keep")
-_STATUSES: Final = (1, 4, 3, 2, 0, 5)
-"""Exit statuses of pytest, heaviest first. 5: the shard had nothing to do."""
+_STATUSES: Final = (1, 4, 3, 2, 0, 5)  # exit statuses of pytest, heaviest first. 5: the shard had nothing to do
 
 
 class _Part(TypedDict):
@@ -85,7 +84,7 @@ def merge(out: Path, runs: Sequence[Run], *, force: bool = False) -> tuple[Path,
                 _take(folder, made, known)
         _merge_not_run(made, runs, problems)
         about = _about(parts)
-        page = made.finish(about)
+        page = made.finish(about, now())
     problems += (f"left out: {problem}" for problem in made.read().problems)
     return page, problems + [f"shard {shard} is missing" for shard in about.get("missing shards", ())]
 
@@ -203,7 +202,10 @@ def _take(folder: Path, made: Run, known: set[bytes]) -> None:
     partial = files.partial_name(trials / files.safe_name(folder.name))
     try:
         for source, target in _files(folder, partial):
-            _link_or_copy(source, target)
+            try:  # a hard link, if the disk allows it: files of a run folder are replaced, never changed
+                os.link(source, target, follow_symlinks=False)
+            except OSError:
+                shutil.copyfile(source, target, follow_symlinks=False)
         place = move_into_place(partial, trials, folder.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -222,14 +224,6 @@ def _files(folder: Path, target: Path) -> Iterator[tuple[Path, Path]]:
             yield from _files(path, target / path.name)
         elif path.is_file():
             yield path, target / path.name
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    """A hard link if the disk allows it, else a copy: files of a run folder are replaced, never changed."""
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except OSError:
-        shutil.copyfile(source, target, follow_symlinks=False)
 
 
 def _merge_not_run(made: Run, runs: Sequence[Run], problems: list[str]) -> None:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
 
 from results.commands import find
 from results.commands.find import Stored
@@ -18,8 +17,6 @@ from results.storage.files import BadFile
 from results.storage.run_folder import RunFolder, alone, is_running
 from results.terminal.output import say, warn
 from results.text import count, moment
-
-_REMOVED: Final = re.compile(r"\..+\.[0-9a-f]{8}\.removed")
 
 
 def main(results: Path, keep: int | None, younger_than: timedelta | None, named: Sequence[str], **flags: bool) -> int:
@@ -104,5 +101,5 @@ def _remove(run: Stored, root: Path) -> str:
 def _sweep(root: Path) -> None:
     """Remove what an interrupted removal left hidden."""
     for path in root.iterdir():
-        if _REMOVED.fullmatch(path.name) and not path.is_symlink():
+        if re.fullmatch(r"\..+\.[0-9a-f]{8}\.removed", path.name) and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

@@ -12,10 +12,8 @@ from results.storage.files import FORMAT
 from results.storage.summary import Summary
 from results.text import in_a_line
 
-_LATER: Final = ("stage", "p10", "boundaries")
-"""Keys that were added within the format; all others are required."""
-_FIELDS: Final = re.compile(r"^(\w+)  +(.+(?:\n +.+)*)", re.MULTILINE)
-"""The description of each field in a docstring."""
+_LATER: Final = ("stage", "p10", "boundaries")  # keys that were added within the format; all others are required
+_FIELDS: Final = re.compile(r"^(\w+)  +(.+(?:\n +.+)*)", re.MULTILINE)  # the description of each field in a docstring
 _PAGE: Final = {"type": "string", "pattern": r"^trials/[^/]+/index\.html$"}
 
 

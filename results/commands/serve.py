@@ -115,7 +115,9 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> BinaryIO:
         """Send the head of the answer. Returns its body, which the base class sends for GET, and not for HEAD."""
-        if not self._asked_for_us():
+        port = self.connection.getsockname()[1]
+        # A page from elsewhere could make another name lead to this machine.
+        if self.headers.get("Host", "") not in (f"{ADDRESS}:{port}", f"localhost:{port}"):
             return self._refuse(HTTPStatus.FORBIDDEN)
         path = locate(self.root, self.path)
         if path is None:
@@ -126,11 +128,6 @@ class _Handler(SimpleHTTPRequestHandler):
             return self._head(type_of(path, self.root), path.open("rb"))
         except OSError:
             return self._refuse(HTTPStatus.NOT_FOUND)
-
-    def _asked_for_us(self) -> bool:
-        """Whether the request's `Host` names this machine. A page from elsewhere could make another name lead here."""
-        port = self.connection.getsockname()[1]
-        return self.headers.get("Host", "") in (f"{ADDRESS}:{port}", f"localhost:{port}")
 
     def _head(self, kind: str, body: BinaryIO, status: HTTPStatus = HTTPStatus.OK, location: str = "") -> BinaryIO:
         self.send_response(status)

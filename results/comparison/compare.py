@@ -27,8 +27,7 @@ SAME_OR_BETTER: Final = 0
 WORSE: Final = 1
 NOT_COMPARABLE: Final = 3
 
-_LEFT_OUT: Final = re.compile(r"trials/([^/:]+)[/:]")
-"""The beginning of a problem that concerns one trial: its folder."""
+_LEFT_OUT: Final = re.compile(r"trials/([^/:]+)[/:]")  # the beginning of a problem that concerns one trial: its folder
 
 
 @dataclass(frozen=True, slots=True)

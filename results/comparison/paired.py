@@ -30,7 +30,8 @@ def signed_rank(differences: Sequence[float]) -> float:
     values = np.asarray([difference for difference in differences if difference], np.float64)
     if not len(values):
         return 1.0
-    ranks = _double_ranks(np.abs(values))
+    _, place, count = np.unique(np.abs(values), return_inverse=True, return_counts=True)
+    ranks: npt.NDArray[np.int64] = (2 * np.cumsum(count) - count + 1)[place]  # twice the ranks; ties share their mean
     reached = int(ranks[values > 0].sum())
     if len(values) <= EXACT_UP_TO:
         return min(float(_sums(tuple(sorted(ranks.tolist())))[reached:].sum()), 1.0)
@@ -95,14 +96,6 @@ def able(leasts: Sequence[float], alpha: float) -> list[bool]:
         if sum(value * many <= alpha for value in leasts) <= many:
             return [value * many <= alpha for value in leasts]
     return [False] * len(leasts)
-
-
-def _double_ranks(sizes: Floats) -> npt.NDArray[np.int64]:
-    """Twice the ranks of the sizes, from 2 on; equal sizes share the mean of their ranks."""
-    _, place, count = np.unique(sizes, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    doubled: npt.NDArray[np.int64] = (2 * last - count + 1)[place]
-    return doubled
 
 
 @lru_cache(maxsize=1024)

@@ -30,24 +30,20 @@ from results.text import count, typed
 
 FORMAT: Final = 1
 """The format of the JSON object."""
-_MOST: Final = 40
-"""The most changes that are shown."""
+_MOST: Final = 40  # the most changes that are shown
 HEADS: Final = ("what became", "backend", "lock", "measure", "A", "B", "ratio, 95 %", "machine", "p", "trials")
 """The columns of the table of times and rates."""
 
 _WIDTH: Final = 130
 _HEIGHT: Final = 20
-_MOST_LISTED: Final = 1000
-"""The most cells that are listed without being notable. The JSON has all."""
+_MOST_LISTED: Final = 1000  # the most cells that are listed without being notable. The JSON has all
 _SPAN: Final = math.log(8)
 """Ratios from an eighth to eight are drawn where they belong, others at the ends of the scale."""
 
 _AB: Final = {"before": "a", "after": "b"}
-_COLOURS: Final = {"worse": "bold red", "better": "green"}
-"""What became of a time or rate that is notable → its style."""
+_COLOURS: Final = {"worse": "bold red", "better": "green"}  # what became of a time or rate that is notable → its style
 
-_ODD_MACHINE: Final = 1.5
-"""If the machine was so many times slower or quicker, a remark says so."""
+_ODD_MACHINE: Final = 1.5  # if the machine was so many times slower or quicker, a remark says so
 
 
 @dataclass(frozen=True, slots=True)

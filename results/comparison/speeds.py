@@ -294,10 +294,8 @@ def _recovery(measures: Measures) -> float | None:
     return math.exp(fmean(math.log(max(number, 1e-3)) for number in times)) if times else None
 
 
-_SHORTEST: Final = 0.3
-"""Seconds; a rate over a shorter time is not used."""
-_LARGEST: Final = 1e12
-"""The largest number that is believed, in its unit: 1e12 ms are thirty years."""
+_SHORTEST: Final = 0.3  # seconds; a rate over a shorter time is not used
+_LARGEST: Final = 1e12  # the largest number that is believed, in its unit: 1e12 ms are thirty years
 
 MEASURES: Final = (
     TimeOrRate("acquire p50", "ms", 5.0, True, 0.45, _middle),

@@ -28,8 +28,7 @@ text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600;font-siz
 @media(prefers-color-scheme:dark){svg{background:#0d1117}text{fill:#e6edf3}.grid{stroke:#30363d}
 .axis,.mark{stroke:#9198a1}.note{fill:#9198a1}}"""
 
-_Z: Final = 1.96
-"""Quantile of the normal distribution for 95 %."""
+_Z: Final = 1.96  # quantile of the normal distribution for 95 %
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,15 +101,11 @@ def middle(values: Iterable[tuple[float, int]]) -> float | None:
 
 
 UNKNOWN: Final = "-"
-_RANGE: Final = (150, 22)
 _WIDEST: Final = 1000
 """The most that the right end of the ranges is, divided by the left end. Smaller numbers are drawn at the left end."""
-_LINE: Final = (280, 96)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 272, 10, 76
 """Edges of the plane of a line chart."""
-_ROUND: Final = "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z"
-_SQUARE: Final = "M-2.6-2.6h5.2v5.2h-5.2z"
-_GLYPHS: Final = (_ROUND, _SQUARE)
+_GLYPHS: Final = ("M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "M-2.6-2.6h5.2v5.2h-5.2z")  # round and square
 _DASHES: Final = (None, "4 3")
 
 
@@ -168,7 +164,7 @@ def _recovery(lock_rates: Rates) -> list[tuple[str, float | None, str]]:
 
 def _ranges(lock_rates: Rates, low: float, high: float) -> Markup:
     """The ranges from p50 to p99 on a logarithmic scale: a round mark without faults, a square mark during faults."""
-    width, height = _RANGE
+    width, height = 150, 22
 
     def x(value: float) -> float:
         return 6 + (width - 12) * (math.log(max(value, low) / low) / math.log(high / low) if high > low else 0.5)
@@ -227,5 +223,4 @@ def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[ChartLine
             tip = tag("title", f"{row.name} {shown(value)}, {when}")
             mark = tag("path", tip, d=glyph, transform=f"translate({x} {y})", class_="mark")
             parts.append(tag("a", mark, href=link) if link else mark)
-    width, height = _LINE
-    return tag("svg", *parts, class_="line-chart", viewBox=f"0 0 {width} {height}", role="group", aria_label=title)
+    return tag("svg", *parts, class_="line-chart", viewBox="0 0 280 96", role="group", aria_label=title)

@@ -21,16 +21,11 @@ from results.report import grid, sentences
 from results.report.descriptions import GROUPS, Descriptions, explained, fault_name, meaning, property_text
 from results.text import again, count, few, moment, plain, plain_lines, span
 
-_MOST_FAILURES: Final = 100
-"""The most failures that are shown with their stories. The matrix has all of them."""
-_ROOM: Final = 300_000
-"""Characters of stories behind the matrix."""
-_OF_TRIAL: Final = re.compile(r"trials/[^/:]+(?=[/:])")
-"""The beginning of a problem that concerns one trial."""
-_MOST_NAMED: Final = 4
-"""Names in a list before it says how many more there are."""
-_LASTING: Final = 16
-"""What is added to the word of a weakness that shows without any fault as well."""
+_MOST_FAILURES: Final = 100  # the most failures that are shown with their stories. The matrix has all of them
+_ROOM: Final = 300_000  # characters of stories behind the matrix
+_OF_TRIAL: Final = re.compile(r"trials/[^/:]+(?=[/:])")  # the beginning of a problem that concerns one trial
+_MOST_NAMED: Final = 4  # names in a list before it says how many more there are
+_LASTING: Final = 16  # what is added to the word of a weakness that shows without any fault as well
 
 
 def render(

@@ -12,7 +12,7 @@ from results.pages.rates import UNKNOWN, ChartLine, Rates, line
 from results.report.verdict_changes import Kind
 from results.storage import files
 from results.storage.run_folder import CLOSED
-from results.text import moment, span
+from results.text import count, moment, span
 
 NO_LONGER: Final = "no longer judged"
 KINDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -22,8 +22,7 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
     Kind.CLEARED: ("▼", "failed before, and does not any more"),
 }
 """Kind of change → its glyph and its meaning, in the order in which they are shown."""
-_MOST_TOLD: Final = 20
-"""The most runs whose changes are listed."""
+_MOST_TOLD: Final = 20  # the most runs whose changes are listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ def _sentence(newest: Sequence[Listed]) -> str:
     if last.certificate:
         return f"{number} The last one that ended: {last.certificate}"
     failing = _failing(last)
-    came_to = f"{failing:,} failing verdict{'s' if failing > 1 else ''}" if failing else "no failing verdict"
+    came_to = count(failing, "failing verdict") if failing else "no failing verdict"
     left = f", {last.left_out} left out" if last.left_out else ""
     since = ""
     if last.since:

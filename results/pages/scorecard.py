@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from checkers.claims import NO_FAULT, Verdict, heaviest
 from checkers.properties.violation_stories import listing
@@ -22,8 +22,7 @@ from results.text import count, few
 
 FOLDER: Final = "scorecards"
 _PAGE: Final = "index.html"
-_MOST_NAMED: Final = 4
-"""Faults that a mark names before it says how many more there are."""
+_MOST_NAMED: Final = 4  # faults that a mark names before it says how many more there are
 _DATA: Final = "Data in the store is kept, with"
 _OTHERS: Final = "Others"
 _PROMISES: Final[Mapping[str, Mapping[str, str]]] = WORDS["promises"]
@@ -82,16 +81,6 @@ class _Mark:
     first: Cell
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row. words: the promise, or the check at the store. marks: for each side, group of faults → its mark."""
-
-    words: str
-    name: str
-    remark: str
-    marks: list[dict[str, _Mark]]
-
-
 def places(cells: Iterable[Cell]) -> dict[str, str]:
     """Each lock of a run → the address of its scorecard, relative to the run's folder. cells: all of the run."""
     names: dict[str, str] = {}
@@ -127,7 +116,6 @@ def render(locks: Sequence[str], runs: Sequence[Tried], path: Path) -> str:
     sides = [side for lock in locks for side in _sides(lock, runs)]
     advices = [advice.advise(side.cells) for side in sides]
     applied = {each.rule for each in advices}
-    known = [rates.per(lambda lane: lane.lock, side.lanes).get(side.lock) for side in sides]
     letters = [""] if len(sides) == 1 else [chr(ord("A") + at) if at < 26 else str(at + 1) for at in range(len(sides))]
     return web.render(
         "scorecard.html",
@@ -140,10 +128,10 @@ def render(locks: Sequence[str], runs: Sequence[Tried], path: Path) -> str:
         letters=letters,
         columns=_columns(sides),
         sections=_sections(sides),
-        speeds=[(name, list(map(of, sides, known))) for name, of in _SPEEDS] if any(known) else [],
+        speeds=_speeds(sides),
         data=advice.DATA,
         sentence_of=sentences.cell_sentence,
-        rules=[(stated, number in applied) for number, (stated, _) in enumerate(advice.RULES)],
+        rules=[(stated, number in applied) for number, stated in enumerate(advice.RULES)],
     )
 
 
@@ -179,21 +167,24 @@ def _columns(sides: Iterable[_Side]) -> dict[str, list[str]]:
     return {group: faults for group, faults in mine.items() if faults or group != OTHER}
 
 
-def _sections(sides: Sequence[_Side]) -> list[tuple[str, list[_Row]]]:
-    """The sections of the table: (title, rows)."""
+def _sections(sides: Sequence[_Side]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The sections of the table: (title, rows). words: the promise, or the check at the store. marks: for each side,
+    group of faults → its mark.
+    """
     cells = [cell for side in sides for cell in side.cells if cell.page is not None]
     modes = {cell.store for cell in cells if cell.property in advice.DATA}
     names = {cell.property for cell in cells} - {"", *advice.DATA}
 
-    def row(words: str, name: str, remark: str, about: Callable[[Cell], bool]) -> _Row:
-        return _Row(words, name, remark, [_marks(filter(about, side.cells)) for side in sides])
+    def row(words: str, name: str, remark: str, about: Callable[[Cell], bool]) -> dict[str, Any]:
+        marks = [_marks(filter(about, side.cells)) for side in sides]
+        return {"words": words, "name": name, "remark": remark, "marks": marks}
 
-    def of_data(mode: str) -> _Row:
+    def of_data(mode: str) -> dict[str, Any]:
         _, remark = advice.CHECKS.get(mode, ("", ""))
         here = (*advice.DATA, "")
         return row(advice.check(mode), mode, remark, lambda cell: cell.store == mode and cell.property in here)
 
-    def of_lock(name: str, words: str) -> _Row:
+    def of_lock(name: str, words: str) -> dict[str, Any]:
         return row(words, name, "", lambda cell: cell.property in (name, ""))
 
     known = {title: {name: words for name, words in mine.items() if name in names} for title, mine in _PROMISES.items()}
@@ -224,49 +215,36 @@ def _mark(cells: Sequence[Cell]) -> _Mark:
 # Below the table
 
 
-_Number = tuple[str, LaneSummary | None]
-"""A text, and the lane where it was measured."""
-_Measured = Callable[[_Side, rates.Rates | None], _Number]
-"""The function that gives a number of a side. It gets the side, and its rates or None if none were measured."""
-
-
-def _phase(which: Callable[[rates.Rates], rates.Phase]) -> _Measured:
-    def numbers(_: _Side, known: rates.Rates | None) -> _Number:
-        if known is None:
-            return UNKNOWN, None
-        phase = which(known)
-        return f"{shown(phase.p50)} / {shown(phase.p99)} ms; {shown(phase.rate)} grants/s", None
-
-    return numbers
-
-
-def _worst_recovery(side: _Side, _: rates.Rates | None) -> _Number:
-    seen = [
-        (seconds, -at)
-        for at, lane in enumerate(side.lanes)
-        for seconds in (lane.measures["recovery_s"] if lane.measures else ())
-        if seconds is not None
-    ]
-    if not seen:
-        return UNKNOWN, None
-    seconds, at = max(seen)
-    return f"{shown(seconds)} s under {side.lanes[-at].fault}", side.lanes[-at]
-
-
-def _never(side: _Side, known: rates.Rates | None) -> _Number:
-    """After how many faults no grant came until the trial ended, and the first lane where that happened."""
-    if known is None or not known.heals:
-        return UNKNOWN, None
-    missing = (lane for lane in side.lanes if lane.measures and None in lane.measures["recovery_s"])
-    return f"{known.missing} of {known.heals} times", next(missing, None)
-
-
-_SPEEDS: Final[tuple[tuple[str, _Measured], ...]] = (
-    ("acquire without faults: p50 / p99; grants in one lane", _phase(lambda known: known.quiet)),
-    ("acquire during faults: p50 / p99; grants in one lane", _phase(lambda known: known.faulted)),
-    ("worst recovery: from the end of a fault to the next grant", _worst_recovery),
-    ("no grant after a fault until the trial ended", _never),
+_SPEEDS: Final = (
+    "acquire without faults: p50 / p99; grants in one lane",
+    "acquire during faults: p50 / p99; grants in one lane",
+    "worst recovery: from the end of a fault to the next grant",
+    "no grant after a fault until the trial ended",
 )
+_Number = tuple[str, LaneSummary | None]  # a text, and the lane where it was measured
+
+
+def _speeds(sides: Sequence[_Side]) -> list[tuple[str, tuple[_Number, ...]]]:
+    """The rows of `_SPEEDS`, with a number for each side; none if nothing was measured."""
+    if not any(lane.measures for side in sides for lane in side.lanes):
+        return []
+    return list(zip(_SPEEDS, zip(*map(_numbers, sides), strict=True), strict=True))
+
+
+def _numbers(side: _Side) -> list[_Number]:
+    known = rates.per(lambda lane: lane.lock, side.lanes).get(side.lock)
+    if known is None:
+        return [(UNKNOWN, None)] * len(_SPEEDS)
+    phases = (known.quiet, known.faulted)
+    heals = [(seconds, lane) for lane in side.lanes if lane.measures for seconds in lane.measures["recovery_s"]]
+    recovered = [(seconds, lane) for seconds, lane in heals if seconds is not None]
+    worst = max(recovered, key=lambda heal: heal[0], default=None)
+    never = next((lane for seconds, lane in heals if seconds is None), None)
+    return [
+        *((f"{shown(of.p50)} / {shown(of.p99)} ms; {shown(of.rate)} grants/s", None) for of in phases),
+        (f"{shown(worst[0])} s under {worst[1].fault}", worst[1]) if worst else (UNKNOWN, None),
+        (f"{known.missing} of {known.heals} times", never) if heals else (UNKNOWN, None),
+    ]
 
 
 def _stories(side: _Side) -> list[Cell]:

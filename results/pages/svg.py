@@ -25,8 +25,7 @@ SHAPES: Final[Mapping[str, str]] = {
     "violation": "M-6-10h12L0 1z",
 }
 """Name → path data around (0, 0), for picture and canvas. `cross` and `small`: refused; `violation`: a moment."""
-_SHAPED: Final = (F.WRITE, F.READ, F.RENEW, F.RELEASE, F.LOST, F.EFFECT)
-"""Operations whose shape has their name."""
+_SHAPED: Final = (F.WRITE, F.READ, F.RENEW, F.RELEASE, F.LOST, F.EFFECT)  # operations whose shape has their name
 
 
 def shape_of(f: int) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from checkers.claims import Verdict
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.judging.judgement import Judgement
@@ -22,38 +21,16 @@ from results.report.descriptions import WORDS
 from results.report.grid import tally
 from results.text import command_line, duration, seconds
 
-_FILTERED: Final = 6
-"""The number of lanes from which on the page has a filter."""
-_MOST_WINDOWS: Final = 8
-"""The most violations of a lane that are drawn."""
+_FILTERED: Final = 6  # the number of lanes from which on the page has a filter
+_MOST_WINDOWS: Final = 8  # the most violations of a lane that are drawn
 _FEWEST_WINDOWS: Final = 2
-_ALL_WINDOWS: Final = 64
-"""The most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least."""
+_ALL_WINDOWS: Final = 64  # the most violations of a trial that are drawn; each lane has `_FEWEST_WINDOWS` at least
 _UNPACKED: Final = 400_000
 """The most characters of windows that a page has unpacked. Beyond that, lanes that are not shown first are packed."""
 _LOGGED: Final = 200_000  # bytes of a server's log that are in the page: the last
-_MOST_FAULTS: Final = 12
-"""The most faults that are listed unfolded."""
+_MOST_FAULTS: Final = 12  # the most faults that are listed unfolded
 MEANINGS: Final[Mapping[str, str]] = WORDS["counters"]
 """Counter of the checkers → what it counts, in plain words."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """What the template needs of a lane. windows: all but the first are packed. broken: properties, heaviest first."""
-
-    name: str
-    word: Verdict
-    sentence: str
-    windows: list[Window]
-    violations: int
-    broken: list[str]
-    operations: int
-    timeline: Markup
-    judgements: list[Judgement]
-    common: list[tuple[str, int]]  # counters that are equal in all judged properties, and so describe the lane
-    counters: Mapping[str, list[tuple[str, int]]]  # property → its other counters
-    recheck: str
 
 
 def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
@@ -62,6 +39,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
     about = record.about
     struck = faults(lanes)
     judged = _heaviest_first(judgement for lane in lanes for judgement in lane.judgements)
+    counted = {name for judgement in judged if judgement.result is not None for name in judgement.result.counters}
     several = sum(len(moments(lane)) > 1 for lane in lanes)
     most = min(_MOST_WINDOWS, max(_FEWEST_WINDOWS, _ALL_WINDOWS // max(several, 1)))
     shown = [_lane(lane, number, most, folder) for number, lane in enumerate(lanes)]
@@ -78,7 +56,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
         lanes=shown,
         filtered=len(lanes) >= _FILTERED,
         properties=list(dict.fromkeys(judgement.property for judgement in judged)),
-        glossary=_glossary(judged),
+        glossary=[(name, MEANINGS[name]) for name in sorted(counted & MEANINGS.keys())],
         meaning_of=MEANINGS,
         packed=lambda text: web.packed(web.spelled(text)),
         unpacked=_UNPACKED,
@@ -96,7 +74,10 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
     )
 
 
-def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
+def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> dict[str, Any]:
+    """What the template needs of a lane. broken: properties, heaviest first. common: counters that are equal in all
+    judged properties, and so describe the lane; counters: property → its others.
+    """
     history, violations = lane.history, moments(lane)
     shown: list[Window] = []
     whole = Markup()
@@ -107,30 +88,24 @@ def _lane(lane: LaneRecord, number: int, most: int, folder: Path) -> _Lane:
     judged = _heaviest_first(lane.judgements)
     rows = {j.property: {*j.result.counters.items()} for j in judged if j.result is not None and j.result.counters}
     common: set[tuple[str, int]] = set.intersection(*rows.values()) if len(rows) > 1 else set()
-    return _Lane(
-        name=history.facts.lane,
-        word=sentences.lane_word(lane),
-        sentence=sentences.lane_sentence(lane),
-        windows=shown,
-        violations=len(violations),
-        broken=list(dict.fromkeys(j.property for j in judged if j.result is not None and j.result.violations)),
-        operations=len(history),
-        timeline=whole,
-        judgements=judged,
-        common=sorted(common),
-        counters={name: sorted(mine - common) for name, mine in rows.items()},
-        recheck=recheck(folder, lane.file),
-    )
+    return {
+        "name": history.facts.lane,
+        "word": sentences.lane_word(lane),
+        "sentence": sentences.lane_sentence(lane),
+        "windows": shown,
+        "violations": len(violations),
+        "broken": list(dict.fromkeys(j.property for j in judged if j.result is not None and j.result.violations)),
+        "operations": len(history),
+        "timeline": whole,
+        "judgements": judged,
+        "common": sorted(common),
+        "counters": {name: sorted(mine - common) for name, mine in rows.items()},
+        "recheck": recheck(folder, lane.file),
+    }
 
 
 def _heaviest_first(judgements: Iterable[Judgement]) -> list[Judgement]:
     return sorted(judgements, key=lambda judgement: judgement.word.weight)
-
-
-def _glossary(judgements: Iterable[Judgement]) -> list[tuple[str, str]]:
-    """The counters that occur, with their meanings."""
-    names = {name for judgement in judgements if judgement.result is not None for name in judgement.result.counters}
-    return [(name, MEANINGS[name]) for name in sorted(names & MEANINGS.keys())]
 
 
 # Where it ran, with what, and the commands that do it again
@@ -150,8 +125,7 @@ _PLAIN: Final = (
     ("workers run on", "interpreter"),
     ("clocks", "clock"),
 )
-_LOAD: Final = ("workload", "workers", "keys", "ttl", "rate", "duration")
-"""Options that set something of every lane."""
+_LOAD: Final = ("workload", "workers", "keys", "ttl", "rate", "duration")  # options that set something of every lane
 _TOLD: Final = frozenset(
     {"plan_lines", "own_plan", "error", "versions", "seconds", "clock_zero", "nodes", "lanes", "faults"}
     | {"column", "boundaries", "clients"}

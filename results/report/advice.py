@@ -5,7 +5,7 @@ at least one under a fault that cost data elsewhere (one that paused a holder, i
 alone, that one must be of `no-lost-update` or `no-duplicate`: a stale write may land between a read and a write.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -22,12 +22,10 @@ WAITING: Final = tuple(WORDS["promises"]["Waiting for it"])
 """Properties that cost time when they break, and no data."""
 CHECKS: Final[Mapping[str, Sequence[str]]] = WORDS["checks"]
 """Store mode → the check at the store in words, and what the check does."""
-_READS: Final = ("fence-reads-and-writes*", "compare-owner", "guarded")
-"""Store modes that check reads as well."""
+_READS: Final = ("fence-reads-and-writes*", "compare-owner", "guarded")  # store modes that check reads as well
 BROKE: Final = (Verdict.VIOLATED, Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN)
 _HELD: Final = (Verdict.UPHELD, Verdict.NOT_PROMISED_HELD)
-_MOST: Final = 3
-"""The most failures that are grounds of their own, and the most faults that are named."""
+_MOST: Final = 3  # the most failures that are grounds of their own, and the most faults that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,81 +90,54 @@ def check(mode: str) -> str:
 def advise(cells: Collection[Cell]) -> Advice:
     """The advice on one lock. cells: all of `settled` for this lock."""
     seen = _Seen.of(cells)
-    answers = ((number, rule(seen)) for number, (_, rule) in enumerate(RULES))
-    number, (answer, ground) = next((number, made) for number, made in answers if made is not None)
+    number, answer, ground = _line(seen)
     grounds = (*_failures(seen, ground.cell), *_grounds(seen))
     word = heaviest((ground.word, *(each.word for each in grounds)))
     return Advice(answer, ground.text, word, number, grounds)
 
 
-_Answer = tuple[str, Ground] | None
-
-
-def _promise_broken(seen: _Seen) -> _Answer:
-    broken = [cell for cell in seen.cells if cell.word is Verdict.VIOLATED and cell.property not in WAITING]
-    if not broken:
-        return None
-    first = min(broken, key=lambda cell: cell.property not in DATA)
-    return "No", Ground(first.word, sentences.cell_sentence(first), first)
-
-
-def _nothing_written(seen: _Seen) -> _Answer:
-    if seen.data:
-        return None
-    return "Not shown", Ground(Verdict.NOT_STRESSED, "nothing that was tried looked at data behind this lock.")
-
-
-def _kept_by_a_check(seen: _Seen) -> _Answer:
-    if not (seen.lost and seen.kept):
-        return None
-    checks = " or ".join(f"{check(mode)} ({mode})" for mode in seen.kept)
-    kept = (cell for mode, mine in _by_check(seen.data).items() if mode in seen.kept for cell in mine)
-    faults = {cell.fault for cell in kept} - {NO_FAULT}
-    under = f"under {count(len(faults), 'fault')}" if faults else "without a fault"
-    under = f"under {min(faults)}, the only fault tried with it" if len(faults) == 1 else under
-    text = f"without that check {seen.cost}{seen.no_token}; with it nothing was lost {under}."
-    ground = Ground(Verdict.WEAKNESS_SHOWN, text)
-    return f"Not by itself, only with {checks}", ground
-
-
-def _kept_by_none(seen: _Seen) -> _Answer:
-    if not seen.lost:
-        return None
-    tried = any(mode != "unfenced" for mode in _by_check(seen.data))
-    rest = "no check that was tried was shown to keep it" if tried else "no check at the store was tried"
-    return "Not by itself", Ground(Verdict.WEAKNESS_SHOWN, f"{seen.cost}{seen.no_token}, and {rest}.")
-
-
-def _open(seen: _Seen) -> _Answer:
-    first = min((cell for cell in seen.data if cell.word.fails), key=lambda cell: cell.word.weight, default=None)
-    if first is None:
-        return None
-    return "Not shown", Ground(first.word, sentences.cell_sentence(first), first)
-
-
-def _never_paused(seen: _Seen) -> _Answer:
-    if any(pauses(cell.fault) for cell in seen.data):
-        return None
-    return "Not shown", Ground(Verdict.NOT_STRESSED, f"nothing was lost {_under(seen.data)}, but no holder was paused.")
-
-
-def _nothing_lost(seen: _Seen) -> _Answer:
-    modes = list(_by_check(seen.data))
-    alone = "" if "unfenced" in modes else " Without such a check nothing was tried."
-    text = f"with {listing([check(mode) for mode in modes])}, {_under(seen.data)}.{alone}"
-    return "No loss was seen", Ground(Verdict.UPHELD, text)
-
-
-RULES: Final[tuple[tuple[str, Callable[[_Seen], _Answer]], ...]] = (
-    ("A promise about data, or about who holds the lock, was violated: no.", _promise_broken),
-    ("No trial looked at data behind the lock: not shown.", _nothing_written),
-    ("Data was lost, and a check at the store kept it: not by itself, only with such a check.", _kept_by_a_check),
-    ("Data was lost, and no check at the store kept it: not by itself.", _kept_by_none),
-    ("A question about data was not stressed or not decided, or a known weakness did not show: not shown.", _open),
-    ("No trial that looked at data paused a holder: not shown.", _never_paused),
-    ("Nothing was lost: no loss was seen.", _nothing_lost),
+RULES: Final = (
+    "A promise about data, or about who holds the lock, was violated: no.",
+    "No trial looked at data behind the lock: not shown.",
+    "Data was lost, and a check at the store kept it: not by itself, only with such a check.",
+    "Data was lost, and no check at the store kept it: not by itself.",
+    "A question about data was not stressed or not decided, or a known weakness did not show: not shown.",
+    "No trial that looked at data paused a holder: not shown.",
+    "Nothing was lost: no loss was seen.",
 )
-"""What each rule states, and the function for its answer (None: it does not apply). The first answer gives the line."""
+"""What the rules state. The first that applies gives the line."""
+
+
+def _line(seen: _Seen) -> tuple[int, str, Ground]:
+    """The place of the first rule of `RULES` that applies, its answer, and the rest of the line with its judgement."""
+    broken = [cell for cell in seen.cells if cell.word is Verdict.VIOLATED and cell.property not in WAITING]
+    if broken:
+        first = min(broken, key=lambda cell: cell.property not in DATA)
+        return 0, "No", Ground(first.word, sentences.cell_sentence(first), first)
+    if not seen.data:
+        text = "nothing that was tried looked at data behind this lock."
+        return 1, "Not shown", Ground(Verdict.NOT_STRESSED, text)
+    by_check = _by_check(seen.data)
+    if seen.lost and seen.kept:
+        checks = " or ".join(f"{check(mode)} ({mode})" for mode in seen.kept)
+        faults = {cell.fault for mode in seen.kept for cell in by_check[mode]} - {NO_FAULT}
+        under = f"under {count(len(faults), 'fault')}" if faults else "without a fault"
+        under = f"under {min(faults)}, the only fault tried with it" if len(faults) == 1 else under
+        text = f"without that check {seen.cost}{seen.no_token}; with it nothing was lost {under}."
+        return 2, f"Not by itself, only with {checks}", Ground(Verdict.WEAKNESS_SHOWN, text)
+    if seen.lost:
+        tried = any(mode != "unfenced" for mode in by_check)
+        rest = "no check that was tried was shown to keep it" if tried else "no check at the store was tried"
+        return 3, "Not by itself", Ground(Verdict.WEAKNESS_SHOWN, f"{seen.cost}{seen.no_token}, and {rest}.")
+    if failing := [cell for cell in seen.data if cell.word.fails]:
+        first = min(failing, key=lambda cell: cell.word.weight)
+        return 4, "Not shown", Ground(first.word, sentences.cell_sentence(first), first)
+    if not any(pauses(cell.fault) for cell in seen.data):
+        text = f"nothing was lost {_under(seen.data)}, but no holder was paused."
+        return 5, "Not shown", Ground(Verdict.NOT_STRESSED, text)
+    alone = "" if "unfenced" in by_check else " Without such a check nothing was tried."
+    text = f"with {listing([check(mode) for mode in by_check])}, {_under(seen.data)}.{alone}"
+    return 6, "No loss was seen", Ground(Verdict.UPHELD, text)
 
 
 def _by_check(data: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -196,7 +167,7 @@ def _failures(seen: _Seen, first: Cell | None) -> Iterator[Ground]:
 
 
 def _grounds(seen: _Seen) -> Iterator[Ground]:
-    for name, text in _BROKEN.items():
+    for name, text in WORDS["broken"].items():
         if broke := [cell for cell in seen.cells if cell.property == name and cell.word in BROKE]:
             yield _ground(broke, text.format(under=_faults(broke)))
     by_check = _by_check(seen.data)
@@ -212,14 +183,6 @@ def _grounds(seen: _Seen) -> Iterator[Ground]:
         yield _ground(by_check[mode], f"Nothing was lost with {how}, {_under(by_check[mode])}{rest}.")
     if not seen.paused and (held := [cell for cell in seen.data if pauses(cell.fault) and cell.word in _HELD]):
         yield _ground(held, f"Paused holders cost no data {_faults(held)}.")
-
-
-_BROKEN: Final = {
-    "holder-exclusion": "Two were inside at once {under}: what they do elsewhere, such as a payment, can happen twice.",
-    "server-exclusion": "The lock service itself granted the lock to two at once {under}.",
-    "token-order": "Tokens went back {under}: a check then takes the old holder for the new one.",
-}
-"""Property → what it means where it broke."""
 
 
 def _ground(cells: Sequence[Cell], text: str) -> Ground:

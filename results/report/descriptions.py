@@ -27,29 +27,13 @@ WITHOUT: Final = "no fault"
 OTHER: Final = "other"
 COLUMNS: Final = (WITHOUT, *(name for name in GROUPS if name not in (SEVERAL, UNGROUPED)), OTHER)
 """The groups of single faults, and the group of no fault."""
-_PATTERNS: Final = {
-    WITHOUT: (NO_FAULT,),
-    "store": ("delayed-write", "store-*"),
-    "clocks": ("clock-*", "skew-*"),
-    "servers": (
-        *("*-server", "restart-*", "*-disk", "promote-*", "change-*", "terminate-*", "*-version", "refuse-*"),
-        *("*-under-load", "cascade", "rejoin-*", "maintenance"),
-    ),
-    # A fault that strikes at a step of a worker is in the group of workers, whatever else it does.
-    "workers": ("freeze-*", "late-*", "stall-*", "long-call", "kill-*", "at-every-*", "cut-holder", "crash-after-*"),
-    "links": ("cut-*", "isolate-*", "mute-*", "deafen-*", "lose-*", "split-*", "*-links", "slow-close", "reset-*"),
-}
-"""Group → patterns of its faults. The first group that fits is the fault's."""
 _PAUSES: Final = ("freeze-*", "late-write")
 
 _WITHOUT: Final = "No fault is applied. What breaks here breaks by itself."
-_MOST: Final = 5
-"""The most sentences of a description."""
-_LONGEST: Final = 1500
-"""The most characters of a description, which comes from a file of the user's."""
+_MOST: Final = 5  # the most sentences of a description
+_LONGEST: Final = 1500  # the most characters of a description, which comes from a file of the user's
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
-_NAMES: Final = re.compile(r"\A`[^:]*: ")
-"""The names of properties in front of what their module says of them."""
+_NAMES: Final = re.compile(r"\A`[^:]*: ")  # the names of properties in front of what their module says of them
 _MECHANISM: Final = re.compile(r"\b(?:explained by|which|or) ([a-z]+(?:-[a-z]+)+)")
 
 
@@ -88,7 +72,7 @@ def fault_name(fault: str) -> str:
 def groups(fault: str) -> tuple[str, ...]:
     """The groups of a fault, or of several that overlap (a+b), in the order of `COLUMNS`."""
     hit = {
-        next((group for group, patterns in _PATTERNS.items() if matches(name, patterns)), OTHER)
+        next((group for group, patterns in WORDS["patterns"].items() if matches(name, patterns)), OTHER)
         for name in fault.split("+")
     }
     return tuple(name for name in COLUMNS if name in hit)

@@ -9,34 +9,26 @@ from typing import Final, NamedTuple
 from checkers.claims import NO_FAULT, Verdict, heaviest
 from checkers.properties.all_properties import OF_THE_SERVICE
 from results.record import Cell, grouped, settled
+from results.report.descriptions import WORDS
 
 _TAILS: Final = re.compile(r"[/:]|\.(?!py:)(?=[^/]*$)")
 """Where a name may be cut: behind a folder, a module of a package, or the colon in front of a class."""
 
 
 class VerdictSigns(NamedTuple):
-    """How a verdict is shown. short: its word in a square, beside a key with the whole word. style: of Rich."""
+    """How a verdict is shown. short: its word in a square, beside a key with the whole word. style: of Rich. emoji: its
+    sign in Markdown, or empty. sentence: what it says of a {lock}, {what} of it and {when}, maybe with {because}.
+    """
 
     glyph: str
     short: str
     style: str
+    emoji: str
     meaning: str
+    sentence: str
 
 
-SIGNS: Final = {
-    Verdict.VIOLATED: VerdictSigns("✖", "violated", "bold red", "a promise broke; operations prove it"),
-    Verdict.WEAKNESS_NOT_SHOWN: VerdictSigns(
-        "∅", "not shown", "bold red", "a weakness that must show did not: the power to detect is in doubt"
-    ),
-    Verdict.UNKNOWN: VerdictSigns("?", "unknown", "bold red", "a checker's budget ran out"),
-    Verdict.NOT_STRESSED: VerdictSigns("○", "not stressed", "red", "nothing stressed it: our failure, never a pass"),
-    Verdict.WEAKNESS_SHOWN: VerdictSigns("◆", "weakness", "yellow", "broke as it is documented to break"),
-    Verdict.NOT_PROMISED_BROKEN: VerdictSigns("◇", "broken", "yellow", "broke, and was not promised"),
-    Verdict.NOT_PROMISED_HELD: VerdictSigns("◦", "held", "default", "held, though not promised"),
-    Verdict.UPHELD: VerdictSigns("✔", "upheld", "green", "a promise held while it was put to the test"),
-    Verdict.NOT_APPLICABLE: VerdictSigns("-", "n/a", "dim", "not run, for a stated reason"),
-}
-
+SIGNS: Final = {word: VerdictSigns(*WORDS["verdicts"][word]) for word in Verdict}
 
 SHADES: Final = (
     *(word for word in Verdict if word.fails),

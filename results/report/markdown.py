@@ -15,8 +15,7 @@ from markupsafe import Markup
 from checkers.claims import Verdict
 from results.text import count, in_a_line, plain
 
-_LONGEST: Final = 600
-"""Characters of one recorded string."""
+_LONGEST: Final = 600  # characters of one recorded string
 _LINKED: Final = re.compile(r"@|#(?=\d)|:(?=//|[\w+-]+:)|\bwww(?=\.)", re.IGNORECASE)
 """Where renderers begin to make a link, a mention or a picture out of plain text."""
 _PLAIN: Final = re.compile(r"[^\W_]|[ ,;()/'%?]|(?<=[^\W_])[-.](?=[^\W_])|[^\x00-\x7f]")

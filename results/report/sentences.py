@@ -14,18 +14,6 @@ from results.report import grid
 from results.report.descriptions import explained
 from results.text import count, duration, few, seconds
 
-_SENTENCES: Final[dict[Verdict, str]] = {
-    Verdict.VIOLATED: "{lock} broke its promise of {what} {when}: {because}.",
-    Verdict.WEAKNESS_NOT_SHOWN: "{lock} is documented to break {what} {when}, and this was not shown: {because}.",
-    Verdict.UNKNOWN: "Whether {lock} keeps {what} {when} is unknown: {because}.",
-    Verdict.NOT_STRESSED: "Nothing put {what} of {lock} to the test {when}: {because}.",
-    Verdict.WEAKNESS_SHOWN: "{lock} broke {what} {when}, as documented: {because}.",
-    Verdict.NOT_PROMISED_BROKEN: "{lock} broke {what} {when}, which it does not promise: {because}.",
-    Verdict.NOT_PROMISED_HELD: "{lock} kept {what} {when}, which it does not promise.",
-    Verdict.UPHELD: "{lock} kept its promise of {what} {when}.",
-    Verdict.NOT_APPLICABLE: "{what} of {lock} does not apply {when}: {because}.",
-}
-
 _PLURAL: Final = (
     ("its promise", "their promise"),
     ("{lock} is", "{lock} are"),
@@ -95,7 +83,7 @@ def sentence(
     lock: str, properties: Sequence[str], word: Verdict, fault: str, because: str, *, several: bool = False
 ) -> str:
     """One sentence for one verdict. properties: all that have it. several: `lock` names more than one lock."""
-    pattern = _SENTENCES[word]
+    pattern = grid.SIGNS[word].sentence
     if several:
         for singular, plural in _PLURAL:
             pattern = pattern.replace(singular, plural)
@@ -146,7 +134,7 @@ def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
         reason,
         several=len(locks) > 1,
     )
-    if not uneven and not _SENTENCES[word].startswith("{"):
+    if not uneven and not grid.SIGNS[word].sentence.startswith("{"):
         text = text[:1].lower() + text[1:]
     having = words.count(word)
     where = f"In {'both' if len(lanes) == 2 else f'all {len(lanes)}'} lanes" if having == len(lanes) else ""

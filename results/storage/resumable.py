@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 from results.record import words
 from results.storage import files, summary
-from results.storage.files import BadFile
 from results.storage.run_folder import RunFolder, is_running, take_over
 from results.terminal import event_journal
 from results.terminal.event_journal import Tail
@@ -41,7 +40,7 @@ def why_not(run: RunFolder) -> str:
         return "does not say by which command it was run"
     if is_running(run.path):
         return "is still going on"
-    if about_end(run).get("exit status") in ENDED:
+    if summary.about_end(run.path).get("exit status") in ENDED:
         return "came to its end: there is nothing to resume"
     return ""
 
@@ -58,7 +57,7 @@ def arguments(run: RunFolder) -> list[str]:
 
 def interruption(run: RunFolder) -> dict[str, Any]:
     """When a run was interrupted, and what the run was doing, as plain JSON. at: ISO 8601, empty if unknown."""
-    about = about_end(run)
+    about = summary.about_end(run.path)
     last = max((event.at for event in Tail(run.path).read()), default=0.0)
     when = about.get("finished") or (datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds") if last else "")
     return {"at": when, "broken off": about.get("broken off") or unfinished(run.path)}
@@ -83,11 +82,3 @@ def set_aside(run: RunFolder, folder: Path) -> None:
     aside = run.path / ASIDE
     aside.mkdir(exist_ok=True)
     folder.rename(aside / files.safe_name(folder.name, [path.name for path in aside.iterdir()]))
-
-
-def about_end(run: RunFolder) -> Mapping[str, Any]:
-    """How a run ended; empty if it was not closed, or if its summary is damaged."""
-    try:
-        return summary.load_head(run.path).about
-    except BadFile:
-        return {}

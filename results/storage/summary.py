@@ -60,12 +60,12 @@ def certificate(about: Mapping[str, Any]) -> str:
     return sentence if isinstance(sentence, str) else ""
 
 
-def certificate_of(root: Path) -> str:
-    """`certificate` of the run in a folder; empty also if the summary cannot be read."""
+def about_end(root: Path) -> Mapping[str, Any]:
+    """How the run in a folder ended; empty if it was not closed, or if its summary is damaged."""
     try:
-        return certificate(load_head(root).about)
+        return load_head(root).about
     except BadFile:
-        return ""
+        return {}
 
 
 def make(root: Path, closed: str, asked: Mapping[str, Any], about: Mapping[str, Any], contents: RunContents) -> Summary:

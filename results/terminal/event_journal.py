@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import Any, Final
 
 NAME: Final = "events.jsonl"
-_LONGEST: Final = 600
-"""The most characters of one text, so that the system appends a line at once."""
+_LONGEST: Final = 600  # the most characters of one text, so that the system appends a line at once
 
 
 @dataclass(frozen=True, slots=True)

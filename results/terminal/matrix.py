@@ -28,14 +28,10 @@ _BROKEN_NAMES: Final = 14
 """Characters for the names of faults, also where there is little room; they break at their hyphens."""
 _DOCUMENTED: Final = 12
 """The most lines for what broke as documented. If there would be more, each mechanism has one line."""
-_FEW: Final = 5
-"""The most names that are shown of a list that may be long."""
-_FIRST: Final = 3
-"""How many failures, and how many trials that are left out, `brief` names."""
-_SMALL: Final = 8
-"""The most lines of a matrix that `brief` prints."""
-_SHORT: Final = 100
-"""The most characters of the reason why a trial is left out, in `brief`."""
+_FEW: Final = 5  # the most names that are shown of a list that may be long
+_FIRST: Final = 3  # how many failures, and how many trials that are left out, `brief` names
+_SMALL: Final = 8  # the most lines of a matrix that `brief` prints
+_SHORT: Final = 100  # the most characters of the reason why a trial is left out, in `brief`
 _LONGEST: Final = 400
 """The most characters of the reason why a trial is left out, in `render`; the trial's page has the whole reason."""
 

@@ -19,8 +19,7 @@ MOST: Final = 6
 """Processes that have a line of their own."""
 TRUST: Final = 60.0
 """Seconds of trials that count as if they had taken as long as expected: one slow trial at the start weighs less."""
-_NAMES: Final = 3
-"""The most locks of a trial that are named."""
+_NAMES: Final = 3  # the most locks of a trial that are named
 
 
 class Level(IntEnum):
@@ -81,19 +80,7 @@ class Progress:
     def take(self, event: Event) -> list[ScreenLine]:
         """Take an event into account. Returns the lines for people about it."""
         self._begun = self._begun or event.at
-        lines = {
-            "plan": self._plan,
-            "resumed": self._resumed,
-            "boot": self._boot,
-            "ready": self._ready,
-            "trial": self._trial,
-            "step": self._step,
-            "waits": self._waits,
-            "judges": self._judges,
-            "verdict": self._verdict,
-            "done": self._done,
-            "broke": self._broke,
-        }.get(event.name, lambda says: [ScreenLine(says.text("text"), Level.BEGUN)])(event)
+        lines: list[ScreenLine] = getattr(self, f"_on_{event.name}", self._on_says)(event)
         at = f"{datetime.fromtimestamp(event.at).astimezone():%H:%M:%S} "
         return [
             line._replace(text=plain((at if number == 0 else " " * len(at)) + line.text))
@@ -154,9 +141,12 @@ class Progress:
         mine = [done for done in of_all if done[2] == backend] or of_all
         return (TRUST + sum(took for took, _, _ in mine)) / (TRUST + sum(expected for _, expected, _ in mine))
 
-    # What each event changes
+    # What each event changes, by its name
 
-    def _plan(self, event: Event) -> list[ScreenLine]:
+    def _on_says(self, event: Event) -> list[ScreenLine]:
+        return [ScreenLine(event.text("text"), Level.BEGUN)]
+
+    def _on_plan(self, event: Event) -> list[ScreenLine]:
         trials = event.facts.get("trials")
         for column, part, seconds in trials if isinstance(trials, list) else ():
             self.planned[Key(event.text("backend"), str(column), int(part))] = float(seconds)
@@ -164,7 +154,7 @@ class Progress:
             self._shared.add(event.text("backend"))
         return []
 
-    def _resumed(self, event: Event) -> list[ScreenLine]:
+    def _on_resumed(self, event: Event) -> list[ScreenLine]:
         """Forget all but the kept trials: the others are tried again."""
         again, kept = event.number("again"), event.facts.get("kept")
         self.planned, self.took, self.failing, self.broken = {}, {}, {}, 0
@@ -174,16 +164,16 @@ class Progress:
         stored = f"resumed: {count(round(event.number('stored')), 'trial')} stored"
         return [ScreenLine(stored + (f", {count(round(again), 'trial')} set aside, to be run again" if again else ""))]
 
-    def _boot(self, event: Event) -> list[ScreenLine]:
+    def _on_boot(self, event: Event) -> list[ScreenLine]:
         name = f"{event.text('backend')} {event.text('version')}".strip()
         self._doing[event.by] = _Doing(name, event.at, "is being started", event.at)
         return [ScreenLine(f"{name} is being started", Level.STEP)]
 
-    def _ready(self, event: Event) -> list[ScreenLine]:
+    def _on_ready(self, event: Event) -> list[ScreenLine]:
         self._doing.pop(event.by, None)
         return [ScreenLine(f"{event.text('backend')} is ready after {event.number('seconds'):.1f} s", Level.BEGUN)]
 
-    def _trial(self, event: Event) -> list[ScreenLine]:
+    def _on_trial(self, event: Event) -> list[ScreenLine]:
         key = _key(event)
         if key not in self.planned:  # the rest of a trial that broke
             self.planned[key] = fmean(self.planned.values()) if self.planned else 0.0
@@ -199,18 +189,18 @@ class Progress:
         if doing := self._doing.get(event.by):
             doing.stage, doing.since, doing.within = stage, event.at, within
 
-    def _step(self, event: Event) -> list[ScreenLine]:
+    def _on_step(self, event: Event) -> list[ScreenLine]:
         doing, text = self._doing.get(event.by), event.text("text")
         if doing and doing.key:
             text = text.removeprefix(f"{doing.key.column}: ")
         self._stage(event, text)
         return [ScreenLine(f"{self._who(event)}{text}", Level.STEP)]
 
-    def _waits(self, event: Event) -> list[ScreenLine]:
+    def _on_waits(self, event: Event) -> list[ScreenLine]:
         self._stage(event, event.text("text"), event.number("within"))
         return [ScreenLine(f"{self._who(event)}waiting for {event.text('text')}", Level.STEP)]
 
-    def _judges(self, event: Event) -> list[ScreenLine]:
+    def _on_judges(self, event: Event) -> list[ScreenLine]:
         self._stage(event, f"judging {event.text('lane')} ({event.text('number')} of {event.text('of')})")
         return []
 
@@ -218,7 +208,7 @@ class Progress:
         doing = self._doing.get(event.by)
         return f"{doing.title}: " if doing else ""
 
-    def _verdict(self, event: Event) -> list[ScreenLine]:
+    def _on_verdict(self, event: Event) -> list[ScreenLine]:
         word, lane, name, fault = (event.text(fact) for fact in ("word", "lane", "property", "fault"))
         if self.failing.get((lane, name, fault)) == word:
             return []
@@ -226,7 +216,7 @@ class Progress:
         text = f"{word}: {name} in {lane} under {fault}: {event.text('because')}"
         return [ScreenLine(text, Level.FAILING, "bold red")]
 
-    def _done(self, event: Event) -> list[ScreenLine]:
+    def _on_done(self, event: Event) -> list[ScreenLine]:
         words = event.facts.get("words")
         counts = [f"{count} {word}" for word, count in words.items()] if isinstance(words, Mapping) else []
         text = f"{_title(event)}: {event.number('seconds'):.1f} s, {', '.join(counts) or 'nothing was judged'}"
@@ -237,7 +227,7 @@ class Progress:
         self._end(event)
         return [ScreenLine(text, standing=f" [{self.standing(event.at)}]")]
 
-    def _broke(self, event: Event) -> list[ScreenLine]:
+    def _on_broke(self, event: Event) -> list[ScreenLine]:
         self.broken += 1
         self._end(event)
         return [ScreenLine(f"{_title(event)}: broke, {event.text('text')}", Level.FAILING, "bold red")]

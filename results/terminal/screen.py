@@ -21,13 +21,10 @@ from results.terminal.event_journal import Tail
 from results.terminal.progress import Level, Progress, ScreenLine
 from results.text import cut, plain
 
-_LOOKS: Final = 0.2
-"""Seconds between two reads of the events."""
-_REDRAWN: Final = 1.0
-"""Seconds after which the last lines are redrawn even without a new event, since they show times."""
+_LOOKS: Final = 0.2  # seconds between two reads of the events
+_REDRAWN: Final = 1.0  # seconds after which the last lines are redrawn even without a new event, since they show times
 _NARROWEST: Final = 20
-_ROOMY: Final = 100
-"""The fewest characters of a line with which columns are kept."""
+_ROOMY: Final = 100  # the fewest characters of a line with which columns are kept
 _HANGING: Final = " " * 9
 
 

@@ -240,7 +240,7 @@ def _tried(
         run_folder = _run(together, words, seed, folder / str(number))
         if not resumable.why_not(run_folder):
             # A bug in a server may keep a fault from showing (a disk that is not written to is never slow).
-            spoilt = resumable.about_end(run_folder).get("exit status") == resumable.ENVIRONMENT_FAILED
+            spoilt = summary.about_end(run_folder.path).get("exit status") == resumable.ENVIRONMENT_FAILED
             if not (together[0].server and spoilt):
                 raise _Unfinished
         cells = summary.load(run_folder.path).cells

@@ -34,10 +34,8 @@ _THICK: Final = 16
 _FAULT_LINE: Final = 17
 _HATCH: Final = 13.0
 
-_APART: Final = 8.5
-"""The least pixels between two glyphs of one row."""
-_ASIDE: Final = 18.0
-"""The most pixels that a glyph is moved away from its moment to keep that distance."""
+_APART: Final = 8.5  # the least pixels between two glyphs of one row
+_ASIDE: Final = 18.0  # the most pixels that a glyph is moved away from its moment to keep that distance
 _TAIL: Final = 26.0
 
 MOST_BREAKS = 6

@@ -12,11 +12,9 @@ from checkers.row_format import ACQUIRES, F
 
 MOST_OPERATIONS = 70
 """The most operations in one picture: more cannot be told apart."""
-_AROUND = 24
-"""Operations before and after a moment, if nothing else limits the window."""
+_AROUND = 24  # operations before and after a moment, if nothing else limits the window
 _SESSION = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
-_FEWEST = 12
-"""The fewest operations of a window, if the history has so many."""
+_FEWEST = 12  # the fewest operations of a window, if the history has so many
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,7 @@ MOST_ERRORS: Final = 400
 """The most distinct error texts. The rarer ones share one text."""
 LONGEST_ERROR: Final = 400
 _RARER: Final = "one of many texts; the history's file has it"
-_EXACT: Final = 2**52
-"""A double holds the difference of two smaller numbers exactly."""
+_EXACT: Final = 2**52  # a double holds the difference of two smaller numbers exactly
 
 
 def columns(view: View) -> dict[str, Any]:

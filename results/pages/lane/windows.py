@@ -20,12 +20,9 @@ from results.record import LaneRecord, decisive
 from results.report import sentences, short_story
 from results.text import seconds
 
-_FEWER: Final = 40
-"""The most operations in each window but the first."""
+_FEWER: Final = 40  # the most operations in each window but the first
 _MOST_MARKED: Final = 12
 _STYLE: Final = Path(__file__).parents[1] / "templates" / "style.css"
-_ALONE: Final = "svg { font-family: system-ui, sans-serif; background: var(--paper); }"
-"""Styles that a page has for all its pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,8 @@ def standalone(history: History, judgement: Judgement) -> str:
     view = history.once(View)
     window = shown_operations.on_violation(view, violation) if violation else shown_operations.on_liveliest(view)
     story = violation.story if violation else (f"{judgement.property} held: {window.why}",)
-    style = _STYLE.read_text("utf-8").replace(":root", "svg") + _ALONE
+    style = _STYLE.read_text("utf-8").replace(":root", "svg")
+    style += "svg { font-family: system-ui, sans-serif; background: var(--paper); }"  # as a page has for all pictures
     inside = tag("desc", "\n".join(story)) + tag("style", Markup(style))
     head, _, rest = picture.draw(view, window)[0].partition(">")
     return f'{head} xmlns="http://www.w3.org/2000/svg">{inside}{rest}\n'
