@@ -22,10 +22,10 @@ UPGRADED := --from etcd=3.4.23 --to etcd=3.5.16 --lock etcd --lock etcd-v3lock \
     --faults none,freeze-holder,stall-waiter,kill-server,upgrade-leader-last,rollback-half,rollback-end,planted-none,planted-kill-holder
 
 .DEFAULT_GOAL := help
-.PHONY: help certify smoke nightly soak literature test fuzz mutants mutate bench lint format lock venv ready down clean
+.PHONY: help certify smoke nightly soak literature track-record test fuzz mutants mutate bench lint format lock venv ready down clean
 
 help:  ## this list; how long each takes was measured on two cores
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 certify: ready  ## hammer every lock under the faults that say most: a matrix and pages (8 to 14 min, Docker)
 	@$(PY) -m pytest suites/ $(PARALLEL) $(ARGS)
@@ -50,6 +50,10 @@ screenshots: $(if $(RUN),venv,ready)  ## the pictures in the README, from a run 
 	@$(PY) -m results.tests.browser.screenshots $(RUN)
 	@[ -n "$(RUN)" ] || $(PY) -m pytest suites/ -q $(UPGRADED) $(ARGS) || s=$$?; [ $${s:-0} -le 1 ] || [ $$s -eq 5 ]
 	@[ -n "$(RUN)" ] || $(PY) -m results.tests.browser.screenshots
+
+track-record: ready  ## what certificates say of releases known to be bad (5 to 15 min each, Docker; ARGS=etcd-15247)
+	@$(PY) -m suites track-record $(ARGS)
+	@$(PY) -m suites readme
 
 test: NEEDS := --tests
 test: ready lint  ## the project's own tests, lint and types (8 min and more, Docker)

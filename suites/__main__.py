@@ -34,7 +34,7 @@ PASSING: Final = {"ignore_unknown_options": True, "help_option_names": ["--help"
 def _call(function: str, *given: object, **options: object) -> int:
     """The exit status of `main` of a module of `suites.commands`, which is loaded now. `BAD`: interrupted."""
     try:
-        return int(importlib.import_module(f"suites.commands.{function}").main(*given, **options))
+        return int(importlib.import_module(f"suites.commands.{function.replace('-', '_')}").main(*given, **options))
     except Trouble as trouble:
         machine.say(str(trouble))
         return trouble.status
@@ -149,6 +149,12 @@ COMMANDS: Final = click.Group(
             FLAG(["--missed"], help="of these two: only what no seed has caught so far"),
             SEED(help="of their runs"),
             Argument(["names"], nargs=-1, metavar="[NAME]..."),
+        ),
+        _command(
+            "track-record",
+            "What certificates say of releases known to be bad, and of those that mended them. Status 1: one errs.",
+            Option(["--seeds"], type=int, default=1, show_default=True, help="how many certificates of each upgrade"),
+            Argument(["names"], nargs=-1, metavar="[BUG]..."),
         ),
         _command(
             "repeat",

@@ -1,4 +1,6 @@
-"""`--count N` and `--until-failed`: the same run again and again, each with the next seed and a folder of its own."""
+"""Runs of `pytest suites/` as processes. `--count N` and `--until-failed`: the same run again and again, each with the
+next seed and a folder of its own.
+"""
 
 import itertools
 import signal
@@ -11,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from results.storage import resumable
+from results.storage.run_folder import RunFolder
 from results.text import without_options
+from suites.worker.pool import ROOT
 
 
 def several(option: Any) -> bool:
@@ -39,6 +44,17 @@ def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
     which = "".join(f"; seed {seed}: exit status {status}" for seed, status in red.items())
     print(f"{len(statuses)} runs, {len(statuses) - len(red)} green{which}", flush=True)
     return next(iter(red.values()), 0)
+
+
+def run_in(folder: Path, words: Sequence[str]) -> RunFolder:
+    """The only run in this folder: begun now with these words, resumed, or done before."""
+    always = ["suites/", "-q", "-n", "2", "--results", str(folder)]
+    begun = [RunFolder.open(path.parent) for path in folder.glob("*/run.json")]
+    if not begun:
+        run_pytest([*always, *words], ROOT)
+    elif not resumable.why_not(begun[0]):
+        run_pytest([*always, "--resume", str(begun[0].path)], ROOT)
+    return RunFolder.open(next(folder.glob("*/run.json")).parent)
 
 
 def run_pytest(words: Sequence[str], folder: Path) -> int:

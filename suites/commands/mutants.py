@@ -32,7 +32,7 @@ from suites.commands.cycles import Cycles, violated
 from suites.lanes.lane import lane_named
 from suites.locks import registry
 from suites.mutants.catalogue import Mutant, catalogue, mutant_of
-from suites.rounds import run_pytest
+from suites.rounds import run_in
 from suites.selection.profiles import BOUNDARIES, PROFILES
 from suites.worker.pool import ROOT
 
@@ -266,13 +266,7 @@ def _run(mutants: Sequence[Mutant], words: Sequence[str], seed: int, folder: Pat
     """The run of the mutants and of the correct locks they are made from: begun now, resumed, or done before."""
     correct = dict.fromkeys(mutant.lock for mutant in mutants if not mutant.server)
     locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in mutants), *correct)]
-    always = ["suites/", "-q", "-n", "2", "--results", str(folder)]
-    begun = [RunFolder.open(path.parent) for path in folder.glob("*/run.json")]
-    if not begun:
-        run_pytest([*always, "--seed", str(seed), *words, *locks], ROOT)
-    elif not resumable.why_not(begun[0]):
-        run_pytest([*always, "--resume", str(begun[0].path)], ROOT)
-    return RunFolder.open(next(folder.glob("*/run.json")).parent)
+    return run_in(folder, ["--seed", str(seed), *words, *locks])
 
 
 def _scored(mutant: Mutant, cells: Iterable[Cell], run_folder: Path) -> Score:

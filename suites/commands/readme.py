@@ -7,11 +7,14 @@ them. Nothing is started. `--check` writes nothing, and says whether anything wo
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Final
 
 from checkers.claims import NO_FAULT, Claim, Hazard
-from suites.commands import literature, mutants, repeat
+from results.record import grouped
+from suites.commands import literature, mutants, repeat, track_record
 from suites.commands.literature import FOLDER, STATEMENTS, Probe
+from suites.commands.track_record import Bug, Try
 from suites.lock import LockClient
 from suites.locks import registry
 from suites.mutants.catalogue import catalogue
@@ -152,9 +155,37 @@ def _mutants() -> str:
     return "".join(f"\n- {text}" for text in paragraphs or ["not measured yet"]) + "\n\n"
 
 
+def _track_record() -> str:
+    return f"\n{_table(_bugs(track_record.stored()))}\n"
+
+
+def _bugs(tries: Sequence[Try]) -> Iterator[tuple[str, ...]]:
+    yield "bug", "what goes wrong", "properties", "to a release with it", "to one that mended it"
+    for name, bug in track_record.bugs().items():
+        mine = [each for each in tries if each.bug == name]
+        came = [_certificates(bug, [each for each in mine if each.to_bad is bad]) for bad in (True, False)]
+        yield bug.source, bug.bug, ", ".join(f"`{each}`" for each in bug.found_by), *came
+
+
+def _certificates(bug: Bug, tries: Sequence[Try]) -> str:
+    """What the certificates of these upgrades said, each upgrade in a line."""
+    if bug.cannot:
+        return f"not tried: {bug.cannot}"
+    lines = []
+    for (old, new), mine in grouped(tries, lambda each: (each.old, each.new)).items():
+        right = [each for each in mine if each.right]
+        line = f"{old} → {new}: {'as it should be' if right else 'missed'} in {len(right)} of {len(mine)}"
+        if shown := [each for each in right if each.hits]:
+            seconds = median(each.seconds for each in shown)
+            line += f", after {seconds:.0f} s: {shown[-1].hits[0]}; {shown[-1].began[:10]}, {shown[-1].suite}"
+        lines.append(line)
+    return "<br>".join(lines) or "not tried yet"
+
+
 _PAGES: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "README.md": {"repeated": _repeated, "mutants": _mutants, "striking": _striking},
     "suites/locks/README.md": {"locks": _locks},
+    "results/track-record/README.md": {"track-record": _track_record},
     "results/literature/README.md": {"literature": _literature, "curves": _curves},
 }
 """Page -> name of a part -> what makes it."""
