@@ -16,7 +16,7 @@ from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.check_result import Violation
 from checkers.properties.exclusion import SERVER_EXCLUSION
 from checkers.properties.honest_belief_and_renewal import BELIEF, belief_end
-from checkers.properties.releases import OWNER_RELEASE
+from checkers.properties.releases import OWNER_RELEASE, STALE_RELEASES
 from checkers.row_format import INFINITY, F, Outcome
 
 BY_A_CLOCK: Final = ("expired-by-jump", "expired-by-return", "expired-by-drift")
@@ -194,7 +194,7 @@ def release_by_non_owner(measured: MeasuredHistory) -> Reading:
     return Reading(
         (
             count("superseded", len(result.violations)),
-            count("attempted", result.counters["releases of what another held"]),
+            count("attempted", result.counters[STALE_RELEASES]),
             count("stranger", len(strangers)),
         ),
         None if strangers else result.unexercised,

@@ -26,6 +26,10 @@ from checkers.properties.property import EXCLUDES, ONE_HOLDER, Examined, Need, P
 from checkers.properties.shared_counters import Exercise, lock_unexercised
 from checkers.properties.violation_stories import in_turn
 
+GAP: Final = "gap at hand-over (ms, median)"
+OVERLAP: Final = "longest overlap (ms)"
+MOST_INSIDE: Final = "most inside at once"
+
 SECONDS: Final = 30.0
 SECONDS_ACROSS: Final = 20.0
 """Limits of the search for an order of grants: for all keys one by one, and for all together. Few histories need it."""
@@ -89,10 +93,7 @@ def _hand_over_times(view: View) -> dict[str, int]:
                 overlapped = max(overlapped, min(earlier.left, later.left) - later.ret)
                 if later.inv <= earlier.left <= later.ret:
                     gaps.append(later.ret - earlier.left)
-    return {
-        "gap at hand-over (ms, median)": int(median(gaps[1:] or gaps)) // 1_000_000,
-        "longest overlap (ms)": overlapped // 1_000_000,
-    }
+    return {GAP: int(median(gaps[1:] or gaps)) // 1_000_000, OVERLAP: overlapped // 1_000_000}
 
 
 def overlaps(holds: Sequence[Hold]) -> Iterator[tuple[Hold, Hold]]:
@@ -135,7 +136,7 @@ def _exercise_holders(view: View) -> Exercise:
 def _exercise_permits(view: View) -> Exercise:
     most, room = most_inside(view), view.facts.permits
     empty = None if most >= room else f"no more than {most} inside at once, {room} needed"
-    return Exercise(empty or lock_unexercised(view), {"most inside at once": most})
+    return Exercise(empty or lock_unexercised(view), {MOST_INSIDE: most})
 
 
 def _crowd_findings(view: View, kind: str, times: Callable[[Hold], Span]) -> list[Finding]:

@@ -16,6 +16,9 @@ from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, stalls_by_worker, undisturbed
 from checkers.row_format import ACQUIRES, F, Outcome, Reason
 
+ANSWERED: Final = "calls that ended"
+SLOWEST: Final = "longest call beyond its timeout (ms)"
+
 _OTHERS: Final = (F.RENEW, F.RELEASE, F.KEEP_ALIVE)
 
 _LAPSES: Final = ("freeze", "stall", "call")
@@ -51,12 +54,12 @@ def _examine(view: View) -> Examined:
                 limits = f"it was told to wait for {allowed / 1e9:g} s, and the margin is {margin / 1e9:g} s"
                 why = f"So a client gave up after {waited / 1e9:.3g} s, but {limits}."
                 findings.append(Finding("gave-up-early", view.ret[row], (row,), conclusion=why))
-    return Examined(findings, {"longest call beyond its timeout (ms)": slowest // 1_000_000})
+    return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
     judged = len(view.once(_ended))
-    return Exercise(fault_missed(view) if judged else "no call ended", {"calls that ended": judged})
+    return Exercise(fault_missed(view) if judged else "no call ended", {ANSWERED: judged})
 
 
 def _hanging(view: View) -> list[int]:

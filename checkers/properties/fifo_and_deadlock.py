@@ -24,7 +24,15 @@ from checkers.properties.shared_counters import Exercise, fault_missed, idle, lo
 from checkers.properties.violation_stories import in_turn
 from checkers.row_format import SHARED, F, Outcome
 
+BYPASSES: Final = "bypasses"
+QUEUED: Final = "acquires queued behind another"
+WAKES: Final = "wakes"
+PER_RELEASES: Final = "wakes per 100 releases"
+CROWDED: Final = "releases with several waiting"
 WITNESSES: Final = 3  # how many acquires the finding of a herd names: those that were woken most often
+BOTH: Final = "acquires by a holder of another key"
+CYCLES: Final = "circles of waiting holders"
+LONGEST: Final = "longest circle (ms)"
 NEARLY: Final = 1_000_000_000
 """ns before the first client of a circle would have given up. The lock did not break a circle that lasts until then."""
 
@@ -38,7 +46,7 @@ def _examine_fifo(view: View) -> Examined:
     ]
     if view.facts.permits > 1:
         findings = []  # both may have got a permit, and the order of their answers says nothing
-    return Examined(findings, {"bypasses": len(findings)})
+    return Examined(findings, {BYPASSES: len(findings)})
 
 
 def _exercise_fifo(view: View) -> Exercise:
@@ -47,7 +55,7 @@ def _exercise_fifo(view: View) -> Exercise:
     missing = unless(view.facts.permits == 1, "several may hold at once, so that nobody knows who was first")
     missing = missing or unless(queued, "the grants do not tell when they were queued")
     missing = missing or unless(behind, "nobody was queued behind another") or lock_unexercised(view)
-    return Exercise(missing, {"acquires queued behind another": behind})
+    return Exercise(missing, {QUEUED: behind})
 
 
 def _behind(view: View) -> list[tuple[Hold, Hold]]:
@@ -89,9 +97,7 @@ def _exercise_herd_free(view: View) -> Exercise:
     missing = unless(counted, "the client does not tell how often it was woken") or unless(wakes, "nobody was woken")
     missing = missing or unless(crowded, "never were two waiting at a release") or fault_missed(view)
     per_releases = 100 * wakes // max(len(_releases(view)), 1)
-    return Exercise(
-        missing, {"wakes": wakes, "wakes per 100 releases": per_releases, "releases with several waiting": crowded}
-    )
+    return Exercise(missing, {WAKES: wakes, PER_RELEASES: per_releases, CROWDED: crowded})
 
 
 def _with_wakes(view: View) -> list[int]:
@@ -145,14 +151,14 @@ def _examine_circles(view: View) -> Examined:
             rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
             holders = in_turn([wait.held for wait in circle])
             findings.append(Finding("deadlock", moment(lasted, limit), rows, holders))
-    return Examined(findings, {"circles of waiting holders": cycles, "longest circle (ms)": longest // 1_000_000})
+    return Examined(findings, {CYCLES: cycles, LONGEST: longest // 1_000_000})
 
 
 def _exercise_circles(view: View) -> Exercise:
     both = len(view.once(_waits))
     missing = unless(view.facts.permits == 1, "several may hold at once")
     missing = missing or unless(both, "no holder asked for another lock") or lock_unexercised(view)
-    return Exercise(missing, {"acquires by a holder of another key": both})
+    return Exercise(missing, {BOTH: both})
 
 
 def _limit(view: View, circle: Sequence[Wait]) -> int:

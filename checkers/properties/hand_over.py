@@ -24,6 +24,9 @@ from checkers.properties.releases import waits_for
 from checkers.properties.shared_counters import Exercise, idle, unanswered, unless, unserved
 from checkers.row_format import INFINITY, NOT_ASKED, SHARED, F, Reason
 
+JUDGED: Final = "releases that somebody waited for"
+TRIED: Final = "tries of a free lock"
+SLOWEST: Final = "slowest hand-over (ms)"
 LEAST: Final = 10  # how many releases in vain cannot be chance
 SHARE: Final = 4
 """The bound divided by this: how long others must have waited before the lease could end, for a release in vain."""
@@ -52,15 +55,13 @@ def _examine(view: View) -> Examined:
     refused = (row for row in view.once(_free_tries) if view.reason[row] == Reason.HELD)
     findings += [*_in_vain(view), *(Finding("refused-while-free", view.ret[row], (row,)) for row in refused)]
     slowest = max((length(given.waiting) for given in hand_overs), default=0)
-    return Examined(findings, {"slowest hand-over (ms)": slowest // 1_000_000})
+    return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
     judged = _at_once(view) + sum(given.counts for given in view.once(_hand_overs))
     missing = unless(judged, "nobody waited for what was released, away from faults")
-    return Exercise(
-        missing, {"releases that somebody waited for": judged, "tries of a free lock": len(view.once(_free_tries))}
-    )
+    return Exercise(missing, {JUDGED: judged, TRIED: len(view.once(_free_tries))})
 
 
 def _unexpected(facts: Facts) -> str | None:

@@ -29,9 +29,13 @@ ENDED: Final = ("freeze-*", "late-write", "stall-renewal", "kill-renewal")
 """Faults under which the leases of some holders end."""
 ALL_KNOWN: Final = ("grant", "quorum")
 """Kinds of leases that only recorded operations prolong. A session may be kept alive by pings that are not recorded."""
+NOTICED: Final = "losses noticed"
+LONGEST: Final = "longest false belief (ms)"
 
 EXERCISED: Final = (*HANGS, "stall-renewal", "stall-waiter", "freeze-in-renewal", "freeze-holder")
 """Faults under which a client certainly renews, and sometimes too late."""
+RENEWED: Final = "renewals acknowledged"
+REFUSED: Final = "renewals and releases refused"
 
 
 def _examine_belief(view: View) -> Examined:
@@ -57,13 +61,13 @@ def _examine_belief(view: View) -> Examined:
             findings.append(Finding("believed-too-long", at, (hold.row, later), (hold.row, later)))
         elif bound is not None and known and not hold.open and ended > (due := max(hold.expiry + bound, hold.ret)):
             findings.append(Finding("believed-past-lease", due, (hold.row,), (hold.row,)))
-    return Examined(findings, {"longest false belief (ms)": -(-longest // 1_000_000)})
+    return Examined(findings, {LONGEST: -(-longest // 1_000_000)})
 
 
 def _exercise_belief(view: View) -> Exercise:
     noticed = sum(hold.lost >= 0 for hold in view.holds)
     missing = lock_unexercised(view) or unless(noticed, "no client held on until its lease could have ended")
-    return Exercise(missing, {"losses noticed": noticed})
+    return Exercise(missing, {NOTICED: noticed})
 
 
 def _no_lease_ends(facts: Facts) -> str | None:
@@ -153,7 +157,7 @@ def _exercise_renewal(view: View) -> Exercise:
     renewed, refused = sum(len(lease.renewed) for lease in leases), sum(len(lease.refused) for lease in leases)
     refused += sum(_release_refused(view, hold) for hold in view.holds)
     missing = fault_missed(view) if renewed or refused else "no renewal was answered, and no release refused"
-    return Exercise(missing, {"renewals acknowledged": renewed, "renewals and releases refused": refused})
+    return Exercise(missing, {RENEWED: renewed, REFUSED: refused})
 
 
 def _nobody_renews(facts: Facts) -> str | None:

@@ -25,6 +25,13 @@ from checkers.properties.property import EXCLUDES, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, lock_unexercised, undisturbed, unless
 from checkers.row_format import ACQUIRES, NESTED, NOT_ASKED, SHARED, F, Outcome, Reason
 
+BESIDE: Final = "acquires of a free lock while another was held"
+SLOWEST: Final = "longest wait for a free lock (ms)"
+READERS: Final = "most readers inside at once"
+REFUSED: Final = "readers that were refused"
+NESTED_ACQUIRES: Final = "nested acquires"
+AWAITED: Final = "inner releases that somebody waited for"
+
 
 def _examine_name(view: View) -> Examined:
     """Sound: it judges the time in which the lock was certainly free (checkers/CONDITIONS.md, section 13)."""
@@ -40,13 +47,13 @@ def _examine_name(view: View) -> Examined:
                 at = view.ret[row] if lied else moment(free, bound or 0)
                 holders = _met(view, row, at)
                 findings.append(Finding("kept-by-another-name", at, (*holders, row), holders))
-    return Examined(findings, {"longest wait for a free lock (ms)": slowest // 1_000_000})
+    return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 
 def _exercise_name(view: View) -> Exercise:
     beside = sum(bool(free) and bool(_met(view, row, view.ret[row])) for row, free in view.once(_free).items())
     missing = fault_missed(view) if beside else "nobody asked for a free lock while another was held"
-    return Exercise(missing, {"acquires of a free lock while another was held": beside})
+    return Exercise(missing, {BESIDE: beside})
 
 
 def _free(view: View) -> dict[int, list[Span]]:
@@ -86,10 +93,7 @@ def _examine_sharing(view: View) -> Examined:
 def _exercise_sharing(view: View) -> Exercise:
     readers = most_inside(view, shared=True)
     few = None if readers >= 2 else f"no more than {readers} readers inside at once, 2 needed"
-    return Exercise(
-        few or fault_missed(view),
-        {"most readers inside at once": readers, "readers that were refused": len(view.once(_refused))},
-    )
+    return Exercise(few or fault_missed(view), {READERS: readers, REFUSED: len(view.once(_refused))})
 
 
 def _refused(view: View) -> list[int]:
@@ -139,7 +143,7 @@ def _exercise_reentrancy(view: View) -> Exercise:
     awaited = sum(_awaited(view, [row for row, _ in _nested(view, F.RELEASE)]))
     missing = unless(nested, "nobody acquired again what it held")
     missing = missing or unless(awaited, "nobody waited at an inner release") or lock_unexercised(view)
-    return Exercise(missing, {"nested acquires": nested, "inner releases that somebody waited for": awaited})
+    return Exercise(missing, {NESTED_ACQUIRES: nested, AWAITED: awaited})
 
 
 def _nested(view: View, *kinds: F) -> Iterator[tuple[int, Hold]]:

@@ -21,6 +21,9 @@ from checkers.properties.shared_counters import Exercise, fault_missed
 from checkers.properties.violation_stories import listing
 from checkers.row_format import NONE
 
+LOOKS: Final = "looks at all members"
+COMPARED: Final = "entries compared"
+BESIDE: Final = "writes beside the locks compared"
 NAMED: Final = 2  # how many entries a story names; it says how many others there are
 
 
@@ -36,12 +39,9 @@ class Disagreement(NamedTuple):
 def _examine(view: View) -> Examined:
     looks = view.facts.looks
     others = [contents for look in looks for contents in look[1:-1]]
-    counters = {
-        "looks at all members": len(looks),
-        "entries compared": sum(len(contents.entries) for contents in others),
-    }
+    counters = {LOOKS: len(looks), COMPARED: sum(len(contents.entries) for contents in others)}
     if beside := sum(contents.beside for contents in others):
-        counters["writes beside the locks compared"] = beside
+        counters[BESIDE] = beside
     findings = [
         Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows, _conclusion(view, wrong))
         for wrong in _disagreements(view)

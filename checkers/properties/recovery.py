@@ -20,6 +20,8 @@ from checkers.properties.shared_counters import Exercise, ending, error_text, fa
 from checkers.properties.violation_stories import Narrator, listing
 from checkers.row_format import INFINITY, NOT_ASKED, SHARED, Outcome, Reason
 
+ASKED: Final = "keys asked for after the heal"
+SLOWEST: Final = "slowest recovery (ms)"
 NO_SERVICE: Final = (Reason.UNAVAILABLE, Reason.NOT_OWNER)
 """Reasons with which an acquire fails that the service did not decide."""
 AGAIN: Final = 6
@@ -49,7 +51,7 @@ def _examine(view: View) -> Examined:
     ]
     gone = {view.key[case.row] for case in cases if case.missed is not None}
     findings += [*_recovered_in_part(view, gone), *_without_answers(view)]
-    return Examined(findings, {"slowest recovery (ms)": max((case.late for case in cases), default=0) // 1_000_000})
+    return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
 
 
 def _exercise(view: View) -> Exercise:
@@ -58,7 +60,7 @@ def _exercise(view: View) -> Exercise:
     missing = missing or unless(_healed(view), "the fault was never healed")
     missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
     missing = missing or _part_not_seen(view)
-    return Exercise(missing, {"keys asked for after the heal": judged})
+    return Exercise(missing, {ASKED: judged})
 
 
 def _part_not_seen(view: View) -> str | None:

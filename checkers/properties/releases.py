@@ -21,6 +21,11 @@ from checkers.properties.recovery import RECOVERY
 from checkers.properties.shared_counters import Exercise, fault_missed, idle, unanswered, unless
 from checkers.row_format import INFINITY, NOT_ASKED, SHARED, F, Outcome
 
+STALE_RELEASES: Final = "releases of what another held"
+CRASHED: Final = "holders that died or hung"
+WAITED_FOR: Final = "of these waited for"
+SLOWEST: Final = "slowest release of a dead holder's lock (ms)"
+
 _KILLED: Final = ("kill-holder", "kill-before-release", "kill-after-renewal", "at-every-request-kill")
 """Faults that kill a holder."""
 
@@ -38,9 +43,7 @@ def _examine_owner_release(view: View) -> Examined:
 
 def _exercise_owner_release(view: View) -> Exercise:
     stale = len(view.once(_stale_releases))
-    return Exercise(
-        None if stale else "nobody released what another held by then", {"releases of what another held": stale}
-    )
+    return Exercise(None if stale else "nobody released what another held by then", {STALE_RELEASES: stale})
 
 
 def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
@@ -98,7 +101,7 @@ def _examine_crash_release(view: View) -> Examined:
     waits = view.once(_waits)
     ended = [length(wait.waiting) for wait in waits if wait.crash.fault.kind == "kill" and wait.over]
     findings = [_kept(view, wait) for wait in waits if wait.late is not None]
-    return Examined(findings, {"slowest release of a dead holder's lock (ms)": max(ended, default=0) // 1_000_000})
+    return Examined(findings, {SLOWEST: max(ended, default=0) // 1_000_000})
 
 
 def _exercise_crash_release(view: View) -> Exercise:
@@ -107,7 +110,7 @@ def _exercise_crash_release(view: View) -> Exercise:
     missing = unless(view.facts.permits == 1, "several may hold at once") or fault_missed(view)
     missing = missing or unless(waits, "no holder died, or hung for longer than the TTL")
     missing = missing or unless(judged, "nobody asked for long enough for what a dead or hung holder held")
-    return Exercise(missing, {"holders that died or hung": len(waits), "of these waited for": judged})
+    return Exercise(missing, {CRASHED: len(waits), WAITED_FOR: judged})
 
 
 class WaitForLease(NamedTuple):

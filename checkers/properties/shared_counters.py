@@ -38,6 +38,7 @@ HAND_OVERS: Final = "hand-overs"
 CONTENDED: Final = "contended acquires"
 UNDER_FAULT: Final = "operations under a fault"
 EXPIRED: Final = "leases that expired while held"
+UNANSWERED: Final = "unknown outcomes"
 MIXED: Final = "operations in the mixed state"
 
 
@@ -51,7 +52,7 @@ def counters(view: View) -> dict[str, int]:
         CONTENDED: contended(view),
         UNDER_FAULT: _in_flight(view, [(fault.begun, fault.over) for fault in view.struck]),
         EXPIRED: sum(hold.expiry < hold.left for hold in view.holds),
-        "unknown outcomes": int((view.array("outcome") == Outcome.INFO).sum()),
+        UNANSWERED: int((view.array("outcome") == Outcome.INFO).sum()),
         **({MIXED: mixed(view, rolled)} if rolled else {}),
     }
 

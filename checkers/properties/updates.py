@@ -19,8 +19,13 @@ from checkers.properties.violation_stories import Narrator
 from checkers.row_format import FINAL, LATE, NONE, F, Outcome
 
 ACKNOWLEDGED: Final = "acknowledged updates"
+LOST: Final = "lost updates"
+FORKS: Final = "lists that were written back twice"
 
 SALES: Final = "inventory"  # the workload in which the jobs are the sales
+JOBS: Final = "jobs"
+DUPLICATES: Final = "duplicates"
+PER_JOBS: Final = "duplicates per 1000 jobs"
 
 
 def _examine_lists(view: View) -> Examined:
@@ -53,7 +58,7 @@ def _examine_lists(view: View) -> Examined:
         forks += len({view.base[root] for root in branches})
     unread = [view.facts.keys[key] for key in writes if key not in final]
     unjudged = f"no final read of {', '.join(unread)}" if unread else None
-    return Examined(findings, {"lost updates": lost, "lists that were written back twice": forks}, unjudged=unjudged)
+    return Examined(findings, {LOST: lost, FORKS: forks}, unjudged=unjudged)
 
 
 def _exercise_lists(view: View) -> Exercise:
@@ -146,15 +151,13 @@ def _examine_duplicates(view: View) -> Examined:
         for first, *repetitions in jobs
         for again in repetitions
     ]
-    return Examined(
-        findings, {"duplicates": len(findings), "duplicates per 1000 jobs": 1000 * len(findings) // max(len(jobs), 1)}
-    )
+    return Examined(findings, {DUPLICATES: len(findings), PER_JOBS: 1000 * len(findings) // max(len(jobs), 1)})
 
 
 def _exercise_jobs(view: View) -> Exercise:
     jobs = len(view.once(_jobs))
     few = None if jobs >= 2 else f"{jobs or 'no'} job{'s' * (jobs != 1)} done, 2 needed"
-    return Exercise(few or lock_unexercised(view) or write_missed(view), {"jobs": jobs})
+    return Exercise(few or lock_unexercised(view) or write_missed(view), {JOBS: jobs})
 
 
 def _jobs(view: View) -> list[list[int]]:

@@ -12,6 +12,7 @@ from checkers.engines.lease_problem import posed
 from checkers.engines.lease_schedule import conflicts
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
+from checkers.properties.recovery import ASKED
 from checkers.properties.updates import lost_updates
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests import brute, experience, generate, shapes
@@ -214,10 +215,7 @@ def recovery(rng: Random) -> str:
     missed = missed or _in_part(requests, book.facts.permits, healed, bound, stalled)
     missed += _without_answers(sorted(requests, key=lambda r: r.inv), healed, bound, stalled, book.facts.patience)
     result = result_on(book, "recovery")
-    if (
-        sorted(violation.at for violation in result.violations) != sorted(missed)
-        or result.counters["keys asked for after the heal"] != judged
-    ):
+    if sorted(violation.at for violation in result.violations) != sorted(missed) or result.counters[ASKED] != judged:
         drawn = (healed, bound, requests, stalled)
         raise Disagreement(f"{result}, not missed at {missed}, {judged} judged: {drawn}")
     return compare(result.valid, not missed, requests)

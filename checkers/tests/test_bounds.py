@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from checkers.check import check
+from checkers.properties import fail_fast, hand_over, recovery
 from checkers.row_format import SHARED, F, Reason
 from checkers.tests.build import FAIL, GOOD, INFO, OK, VALID, Book, cases, known
 
@@ -24,7 +25,7 @@ HANGS = UNENDED.then().add(F.ACQUIRE, 10, 0, INFO, process=2)
 HANGS.fault("f", 20, 30, kind="kill", owner=9, process=3)
 MISSED = {"unexercised": "pause-server never took effect"}
 LONG = {"kinds": ["hung-call"]}
-TWO_CALLS = {"calls that ended": 2, "longest call beyond its timeout (ms)": 29}
+TWO_CALLS = {fail_fast.ANSWERED: 2, fail_fast.SLOWEST: 29}
 
 test_a_call_that_exceeds_its_bound_is_reported = known(
     "fail-fast",
@@ -95,9 +96,8 @@ UNREACHED, GAVE_UP = (
 BEFORE_ITS_RETURN = Book(keys=("a",), workers=4, ttl=50, bounds={"hand-over": 5}).acquire(1, 2, 1).release(20, 25, 1)
 BEFORE_ITS_RETURN.acquire(5, 23, 2, process=2)
 NO_ANSWER = LATE.then().add(F.KEEP_ALIVE, 22, outcome=INFO, given_up=26, session=7, process=3)
-JUDGED, SLOWEST = "releases that somebody waited for", "slowest hand-over (ms)"
-ONE_JUDGED = {JUDGED: 1, "unexercised": None}
-COUNTED = {**ONE_JUDGED, SLOWEST: 0}
+ONE_JUDGED = {hand_over.JUDGED: 1, "unexercised": None}
+COUNTED = {**ONE_JUDGED, hand_over.SLOWEST: 0}
 
 
 # Worker 1 has released at 21. Worker 2 tries.
@@ -144,8 +144,8 @@ test_hand_over = known(
     ("counted", released(24), COUNTED),
     ("granted before the release returned", BEFORE_ITS_RETURN, COUNTED),
     ("in time though stalled", released(24).add(F.STALL, 3, 30, process=3), COUNTED),
-    ("late and stalled", LATE.then().add(F.STALL, 3, 30, process=3), {JUDGED: 0, SLOWEST: 0}),
-    ("slow", released(3_000_021), {SLOWEST: 3, "unexercised": None}),
+    ("late and stalled", LATE.then().add(F.STALL, 3, 30, process=3), {hand_over.JUDGED: 0, hand_over.SLOWEST: 0}),
+    ("slow", released(3_000_021), {hand_over.SLOWEST: 3, "unexercised": None}),
     ("one is in doubt", TWICE_LATE.then().acquire(6, 30, 0, outcome=INFO, process=3), ONE_JUDGED),
     ("a reader's release got no answer", readers(30, INFO), VALID),
     ("a reader never released", readers(30, FAIL), VALID),
@@ -153,13 +153,9 @@ test_hand_over = known(
     ("it was over when a writer came in", AFTER_THEM, {"moments": [36]}),
     ("one of two permits", TWO_PERMITS, AT_26),
     ("from a grant on", released(30).then(permits=2).acquire(22, 23, 3, process=3), {"moments": [10, 28]}),
-    ("a try of a free lock", TRIED, {"kinds": ["refused-while-free"], "moments": [28], "tries of a free lock": 1}),
-    (
-        "beside another",
-        TRIED.then().acquire(20, 29, 0, outcome=INFO, process=3),
-        {"kinds": [], "tries of a free lock": 0},
-    ),
-    ("within the bound", SOON, {"kinds": [], "tries of a free lock": 0}),
+    ("a try of a free lock", TRIED, {"kinds": ["refused-while-free"], "moments": [28], hand_over.TRIED: 1}),
+    ("beside another", TRIED.then().acquire(20, 29, 0, outcome=INFO, process=3), {"kinds": [], hand_over.TRIED: 0}),
+    ("within the bound", SOON, {"kinds": [], hand_over.TRIED: 0}),
     ("its release got no answer", UNRELEASED, VALID),
     ("nobody knows who has it", TWO_PERMITS.then().acquire(6, 30, 0, outcome=INFO, process=0), VALID),
     ("ten releases in vain", in_vain(10), {"kinds": ["released-in-vain"], "moments": [10 + 9 * 20 + 19]}),
@@ -192,7 +188,7 @@ def again_and_again(apart: int, length: int) -> Book:
 
 # As for one lock among many: an acquire at the heal gets no answer, and the next one comes long after the heal.
 SELDOM_ASKED = HEALED.then().add(F.ACQUIRE, 19, 21, INFO, process=1, given_up=21)
-NOT_ASKED = {"valid": True, "unexercised": None, "slowest recovery (ms)": 0}
+NOT_ASKED = {"valid": True, "unexercised": None, recovery.SLOWEST: 0}
 SELDOM = SELDOM_ASKED.then().add(F.ACQUIRE, 70, 70, FAIL, process=3, reason=Reason.UNAVAILABLE).acquire(71, 72, 2)
 
 
@@ -218,7 +214,7 @@ NEVER_HEALED = {"unexercised": "the fault was never healed"}
 
 test_recovery = known(
     "recovery",
-    ("in time", HEALED.then().acquire(15, 50, 2), {**GOOD, "keys asked for after the heal": 1}),
+    ("in time", HEALED.then().acquire(15, 50, 2), {**GOOD, recovery.ASKED: 1}),
     ("too late", HEALED.then().acquire(15, 51, 2), {"kinds": ["not-recovered"], "moments": [50]}),
     ("who gave up before the bound", refused(15, 40), {"unexercised": NOBODY}),
     ("it counts from the next request", refused(15, 40).acquire(60, 61, 2), NOT_ASKED),

@@ -8,8 +8,10 @@ from checkers.check import applicable, missing
 from checkers.engines import lease_schedule as schedule
 from checkers.engines import search
 from checkers.history.view import View
+from checkers.properties.exclusion import GAP, OVERLAP
 from checkers.properties.fenced_store import STALE
-from checkers.properties.shared_counters import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNDER_FAULT
+from checkers.properties.shared_counters import CONTENDED, EXPIRED, GRANTS, HAND_OVERS, UNANSWERED, UNDER_FAULT
+from checkers.properties.updates import DUPLICATES, FORKS, JOBS, LOST, PER_JOBS
 from checkers.row_format import LATE, NONE, SHARED, F, Reason
 from checkers.tests.build import FAIL, GOOD, INFO, INVALID, VALID, Book, cases, known, result_on, there
 
@@ -101,11 +103,7 @@ test_server_exclusion = known(
     ("no fault", cut(), {"unexercised": "cut-client-drop never took effect"}),
     ("a fault that met nothing", cut(100), {"unexercised": "no operation met the fault"}),
     ("a fault", cut(100, 4), {"unexercised": None, UNDER_FAULT: 1}),
-    (
-        "counters",
-        WAITED.then().add(F.ACQUIRE, 6, 0, INFO),
-        {GRANTS: 2, HAND_OVERS: 1, CONTENDED: 1, "unknown outcomes": 1},
-    ),
+    ("counters", WAITED.then().add(F.ACQUIRE, 6, 0, INFO), {GRANTS: 2, HAND_OVERS: 1, CONTENDED: 1, UNANSWERED: 1}),
     ("an expired lease", two((28, 30)).release(20, 21, 1), {EXPIRED: 1}),
 )
 
@@ -124,7 +122,7 @@ test_holder_exclusion = known(
     ("nor while it does anything", given_up(21).write(22, 23, 1, 7), {"kind": "overlap", "at": 21}),
     ("released after the other came in", INSIDE, {"kind": "overlap", "at": 10, "holders": (0, 1)}),
     ("the story names workers, times and the freeze", FROZEN, {"told": STORY}),
-    ("gap and overlap at hand-over", HANDED_OVER, {"gap at hand-over (ms, median)": 3, "longest overlap (ms)": 4}),
+    ("gap and overlap at hand-over", HANDED_OVER, {GAP: 3, OVERLAP: 4}),
 )
 
 test_tokens = known(
@@ -304,14 +302,7 @@ TWO_LISTS = Book(workload="set").acquire(1, 2, 1).write(3, 4, 1, 10, base=-1).ac
 TWO_LISTS.write(6, 7, 2, 20, base=-1, key=1).final(40, 41, 10, 1).final(42, 43, 20, 1, key=1)
 # Writes to a register name no base. None of them counts as lost for that.
 REGISTER = Book(keys=("a",)).acquire(1, 2, 1).write(3, 4, 1, 10).write(5, 6, 1, 11).final(7, 8, 11)
-FORK = {
-    "kind": "lost-update",
-    "at": 30,
-    "owners": (1, 2),
-    "lost updates": 2,
-    "lists that were written back twice": 1,
-    "unexercised": None,
-}
+FORK = {"kind": "lost-update", "at": 30, "owners": (1, 2), LOST: 2, FORKS: 1, "unexercised": None}
 NO_LIST = {"valid": True, "unexercised": "the workload register keeps no list of updates"}
 # Each lost branch is judged separately: an excuse for one does not excuse another.
 BRANCHES = Book(workload="set", keys=("a",))
@@ -361,11 +352,11 @@ def sales(*bases: int) -> Book:
 
 
 SOLD = ("worker 3 added 300 to the list ending in 100",)
-TWICE = {"kinds": ["done-twice", "done-twice"], "duplicates": 2, "duplicates per 1000 jobs": 1000}
+TWICE = {"kinds": ["done-twice", "done-twice"], DUPLICATES: 2, PER_JOBS: 1000}
 
 test_jobs_and_sales = known(
     "no-duplicate",
-    ("each job once", jobs(0, 1, 2), {**GOOD, "jobs": 3}),
+    ("each job once", jobs(0, 1, 2), {**GOOD, JOBS: 3}),
     ("a job done again, and again", jobs(0, 1, 1, 1), TWICE),
     ("the two that did it", jobs(0, 1, 1), {"owners": (2, 3), "told": ("worker 2 did job 1 at 0.000 s",)}),
     ("two sales from one list", sales(NONE, 100, 100), {"kind": "sold-twice", "at": 33, "told": SOLD}),

@@ -4,6 +4,9 @@ from typing import Any
 
 from checkers.check import applicable
 from checkers.history.view import View
+from checkers.properties.exclusion import MOST_INSIDE
+from checkers.properties.fifo_and_deadlock import BOTH, BYPASSES, CROWDED, CYCLES, LONGEST, PER_RELEASES, QUEUED, WAKES
+from checkers.properties.independence_and_sharing import AWAITED, BESIDE, NESTED_ACQUIRES, READERS
 from checkers.properties.shared_counters import CONTENDED, GRANTS
 from checkers.row_format import NESTED, NONE, SHARED, F, Reason
 from checkers.tests.build import FAIL, GOOD, INFO, INVALID, OK, VALID, Book, known
@@ -40,8 +43,8 @@ SILENT = {"unexercised": "the client does not tell how often it was woken"}
 
 test_fifo = known(
     "fifo",
-    ("in order", queue((5, 6, 22), (7, 8, 28)), {**GOOD, "acquires queued behind another": 1, "bypasses": 0}),
-    ("overtaken", overtaken(), {"told": ASKED, "kind": "overtaken", "at": 22, "owners": (3, 2), "bypasses": 1}),
+    ("in order", queue((5, 6, 22), (7, 8, 28)), {**GOOD, QUEUED: 1, BYPASSES: 0}),
+    ("overtaken", overtaken(), {"told": ASKED, "kind": "overtaken", "at": 22, "owners": (3, 2), BYPASSES: 1}),
     ("readers pass one another", overtaken(reader=3), VALID),
     ("permits", overtaken(permits=2), SEVERAL),
     ("not behind", queue((5, 0, 22), (7, 0, 28)), {"unexercised": "nobody was queued behind another"}),
@@ -50,11 +53,7 @@ test_fifo = known(
 
 test_herd_free = known(
     "herd-free",
-    (
-        "one wake for each that left",
-        woken(1, 1),
-        {**GOOD, "wakes": 2, "wakes per 100 releases": 66, "releases with several waiting": 1},
-    ),
+    ("one wake for each that left", woken(1, 1), {**GOOD, WAKES: 2, PER_RELEASES: 66, CROWDED: 1}),
     ("as many as can be", woken(1, 2), VALID),
     ("a herd", woken(1, 3), {"kind": "herd", "at": 32, "told": ("it was woken 3 times",)}),
     ("a nested acquire has no place in the queue", woken(1, 3).acquire(30, 31, 1, flags=NESTED, value=0), INVALID),
@@ -74,7 +73,7 @@ def three(third: int) -> Book:
 
 
 EMPTY = Book(keys=("a",), permits=3).acquire(1, 2, 1).acquire(3, 4, 2).release(8, 9, 1).release(8, 9, 2)
-NOT_ALL = {"unexercised": "no more than 2 inside at once, 3 needed", "most inside at once": 2}
+NOT_ALL = {"unexercised": "no more than 2 inside at once, 3 needed", MOST_INSIDE: 2}
 
 test_permits = known(
     PERMITS,
@@ -128,7 +127,7 @@ REPEATED = {"kinds": ["token-repeated"]}
 
 test_sharing = known(
     "sharing",
-    ("readers inside together", READING, {**GOOD, "most readers inside at once": 2}),
+    ("readers inside together", READING, {**GOOD, READERS: 2}),
     ("one alone", Book(keys=("a",)).acquire(1, 2, 1, flags=SHARED).release(3, 4, 1, flags=SHARED), ONE_READER),
     ("timed out", refused(6, 9), {"kind": "reader-refused", "at": 9, "holders": (0, 1), "told": STORY}),
     ("a timeout after a fault", AFTER_A_FAULT, INVALID),
@@ -200,30 +199,18 @@ IN_CIRCLE = {"told": ("worker 1 was granted lock A at", "worker 1 asked for lock
 
 test_circles = known(
     "deadlock-free",
-    (
-        "for longer than a lease",
-        crossed(18),
-        {"kind": "deadlock", "at": 17, "holders": (0, 1), "circles of waiting holders": 1, **IN_CIRCLE},
-    ),
-    ("what a timeout breaks within a lease is counted", crossed(17), {"valid": True, "circles of waiting holders": 1}),
+    ("for longer than a lease", crossed(18), {"kind": "deadlock", "at": 17, "holders": (0, 1), CYCLES: 1, **IN_CIRCLE}),
+    ("what a timeout breaks within a lease is counted", crossed(17), {"valid": True, CYCLES: 1}),
     ("time in which the machine stood still", crossed(18).add(F.STALL, 9, 10, process=3), VALID),
     ("and longer than that", crossed(19).add(F.STALL, 9, 10, process=3), {"at": 18}),
     ("time in which the service had no answer", crossed(18).renew(9, 10, 3), VALID),
     ("nor had the trial", crossed(18, silences=((9, 10),)), VALID),
-    (
-        "it was found late",
-        told_to_wait(4.0, 2.9),
-        {"valid": True, "circles of waiting holders": 1, "longest circle (ms)": 2900},
-    ),
+    ("it was found late", told_to_wait(4.0, 2.9), {"valid": True, CYCLES: 1, LONGEST: 2900}),
     ("it was not found", told_to_wait(4.0, 3.9), {"kind": "deadlock", "at": 5 + 3 * 10**9}),
     ("they wait for no longer than anybody", told_to_wait(0, 2.1), {"kind": "deadlock", "at": 5 + 2 * 10**9}),
     ("a stall before it", crossed(18).add(F.STALL, 1, 7, process=3), INVALID),
-    ("milliseconds of the longest", LONG, {"longest circle (ms)": 7}),
-    (
-        "in one order nobody waits in a circle",
-        IN_ORDER,
-        {**GOOD, "circles of waiting holders": 0, "acquires by a holder of another key": 2},
-    ),
+    ("milliseconds of the longest", LONG, {LONGEST: 7}),
+    ("in one order nobody waits in a circle", IN_ORDER, {**GOOD, CYCLES: 0, BOTH: 2}),
     ("who noticed that it had lost its first waits for nobody", crossed(30).lost(9, 1), VALID),
     ("readers wait for no reader", crossed(18, flags=SHARED), VALID),
     ("who was killed while it waited waits no more", crossed(18, outcome=INFO), VALID),
@@ -242,11 +229,7 @@ NOBODY = {"unexercised": "nobody asked for a free lock while another was held"}
 
 test_independence = known(
     "independence",
-    (
-        "given at once",
-        FIRST_HELD.then().acquire(3, 8, 2, key=1).release(9, 10, 2, key=1),
-        {**GOOD, "acquires of a free lock while another was held": 1},
-    ),
+    ("given at once", FIRST_HELD.then().acquire(3, 8, 2, key=1).release(9, 10, 2, key=1), {**GOOD, BESIDE: 1}),
     ("with the release of another", LATE, {"kind": "kept-by-another-name", "at": 8, "holders": (0,), **BOTH_TOLD}),
     ("late by a fault", FIRST_HELD.then().acquire(3, 22, 2, key=1).fault("cut-client-drop", 4, 5), VALID),
     ("late by a stall", FIRST_HELD.then().acquire(3, 22, 2, key=1).add(F.STALL, 4, 5, process=2), VALID),
@@ -284,7 +267,7 @@ FREED = {"kind": "freed-by-inner-release", "at": 12, "told": ("worker 1's nested
 
 test_reentrancy = known(
     "reentrancy",
-    ("the same grant again", TAKEN_AGAIN, {**GOOD, "nested acquires": 1, "inner releases that somebody waited for": 1}),
+    ("the same grant again", TAKEN_AGAIN, {**GOOD, NESTED_ACQUIRES: 1, AWAITED: 1}),
     ("refused as held", nested(outcome=FAIL, reason=Reason.HELD), {"kind": "nested-refused"}),
     ("refused as another's", nested(outcome=FAIL, reason=Reason.NOT_OWNER), {"kind": "nested-refused"}),
     ("timed out", nested(outcome=FAIL, reason=Reason.TIMEOUT), {"kind": "nested-refused"}),
