@@ -153,7 +153,7 @@ def as_semaphore(promises: Sequence[Promise]) -> tuple[Promise, ...]:
     for promise in besides(_OF_ONE_HOLDER, promises):
         if promise.property == "server-exclusion":
             promise = replace(promise, property="permits")
-        if isinstance(promise, Hazard) and "late-write" in promise.under:
+        if "late-write" in promise.under and isinstance(promise, Hazard):
             kept.append(replace(promise, under=("late-write",), certain=False))
             promise = replace(promise, under=tuple(fault for fault in promise.under if fault != "late-write"))
         kept.append(promise)
