@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Protocol, Self, cast, get_args, runtime_checkable
+from typing import Annotated, ClassVar, Final, Protocol, Self, get_args, runtime_checkable
 
 from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
@@ -27,12 +27,17 @@ NEVER: Final = 1 << 62
 class LockError(Exception):
     """Base of the two outcomes that are not success."""
 
+    reason: Reason | None = None
+    """Why it was refused; None if it is in doubt."""
+
 
 class Refused(LockError):
     """The operation certainly did not happen. Only `Reason.HELD` is evidence that somebody held the lock.
 
     session: of an acquire, the client's session that the service called over; 0 if it called none over.
     """
+
+    reason: Reason
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(f"{reason.name.lower()}: {detail}" if detail else reason.name.lower())
@@ -80,14 +85,6 @@ _MISTAKES: Final = (TypeError, AttributeError, NameError, AssertionError, Import
 LEASES: Final = ("grant", "touch", "session", "quorum", "none")
 
 
-@dataclass(frozen=True, slots=True)
-class Must:
-    """A validator. fits: whether a value is allowed; answer: what the user is told if it is not."""
-
-    fits: Callable[[Any], bool]
-    answer: str
-
-
 def number(value: object) -> bool:
     """Whether it is a finite number. A bool is an int to Python, and here a mistake."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -98,30 +95,29 @@ def texts(value: object) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(item, str) for item in value)
 
 
-Flag = Annotated[bool, Must(lambda value: isinstance(value, bool), "it must be True or False")]
-Seconds = Annotated[
-    float, Must(lambda value: number(value) and value >= 0, "it must be a number of seconds, 0 or more")
-]
+# Types of declarations: each with a test of a value, and what the user is told if the value does not pass.
+Flag = Annotated[bool, lambda value: isinstance(value, bool), "it must be True or False"]
+Seconds = Annotated[float, lambda value: number(value) and value >= 0, "it must be a number of seconds, 0 or more"]
 Ttl = Annotated[
-    float, Must(lambda value: number(value) and value > 0, "it must be a number of seconds above 0, for example 2.0")
+    float, lambda value: number(value) and value > 0, "it must be a number of seconds above 0, for example 2.0"
 ]
 Fraction = Annotated[
-    float,
-    Must(lambda value: number(value) and 0 <= value < 1, "it must be a fraction from 0 up to 1, for example 0.01"),
+    float, lambda value: number(value) and 0 <= value < 1, "it must be a fraction from 0 up to 1, for example 0.01"
 ]
-Count = Annotated[int, Must(lambda value: type(value) is int and value > 0, "it must be a whole number, 1 or more")]
+Count = Annotated[int, lambda value: type(value) is int and value > 0, "it must be a whole number, 1 or more"]
 Bounds = Annotated[
     Mapping[str, float],
-    Must(lambda value: isinstance(value, Mapping), "it must be a dict, for example {'recovery': 2.0}"),
+    lambda value: isinstance(value, Mapping),
+    "it must be a dict, for example {'recovery': 2.0}",
 ]
-Patterns = Annotated[tuple[str, ...], Must(texts, "it must be a tuple of patterns, for example ('register/*',)")]
-Lease = Annotated[str, Must(lambda value: value in LEASES, f"there are: {', '.join(LEASES)}")]
+Patterns = Annotated[tuple[str, ...], texts, "it must be a tuple of patterns, for example ('register/*',)"]
+Lease = Annotated[str, lambda value: value in LEASES, f"there are: {', '.join(LEASES)}"]
 
 
-def validators(cls: type) -> dict[str, Must]:
-    """Name → validator, of the declarations that this class annotates with one of these types."""
+def validators(cls: type) -> dict[str, tuple[Callable[[object], bool], str]]:
+    """Name → (test, answer), of the declarations that this class annotates with one of these types."""
     kinds = {name: get_args(annotation)[0] for name, annotation in cls.__annotations__.items()}
-    return {name: kind.__metadata__[0] for name, kind in kinds.items() if hasattr(kind, "__metadata__")}
+    return {name: kind.__metadata__ for name, kind in kinds.items() if hasattr(kind, "__metadata__")}
 
 
 class Declarations(Protocol):
@@ -192,7 +188,8 @@ class LockClient(Declarations, Protocol):
     def open(cls, endpoints: Sequence[str], ttl: float) -> Self:
         """Connect. endpoints: ``host:port`` of every node, the one to prefer first. ttl: seconds.
 
-        May raise any error of the library's; then it is called again, for half a minute.
+        May raise any error of the library's; then it is called again, for half a minute. A lock that can speak to a
+        cluster with passwords or TLS takes an `access` as well; then it raises Refused(DENIED) if it is not let in.
         """
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -299,14 +296,6 @@ class Guards(Protocol):
         """What the key holds, without any grant. Raises LockError."""
 
 
-class Admitted(Protocol):
-    """Optional: a lock that can speak to a cluster with passwords or TLS: its `open` takes an `access` as well."""
-
-    @classmethod
-    def open(cls, endpoints: Sequence[str], ttl: float, access: Access = ...) -> LockClient:
-        """See `LockClient.open`. Raises Refused(DENIED) when the cluster does not let us in."""
-
-
 @runtime_checkable
 class Sweeps(Protocol):
     """Optional: a lock that can remove what its dead clients leave behind, if it does not end with a lease."""
@@ -325,7 +314,7 @@ def opened(lock: type[LockClient], endpoints: Sequence[str], ttl: float, access:
     """A client of this lock. Raises as `LockClient.open` does."""
     if access.open or not admitted(lock):
         return lock.open(endpoints, ttl)
-    return cast(type[Admitted], lock).open(endpoints, ttl, access)
+    return lock.open(endpoints, ttl, access)  # type: ignore[call-arg]
 
 
 def grain_of(lock: type[Declarations], ttl: float) -> float:

@@ -18,10 +18,10 @@ from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
 from infra.suggestions import instead
 from suites.lanes.lane import STRUCK_ALONE, WORKLOADS, features, lanes_of
-from suites.lock import Declarations, LockClient, Must, admitted, number, texts, validators
+from suites.lock import Declarations, LockClient, admitted, number, texts, validators
 from suites.locks import registry
 
-_MUST: Final[Mapping[str, Must]] = validators(Declarations)
+_VALIDATORS: Final = validators(Declarations)
 _FIELDS: Final = tuple(Declarations.__annotations__)
 _FAULTS: Final = (NO_FAULT, *FAULTS)
 _LANES: Final = tuple(f"{workload.name}/{store}" for workload in WORKLOADS.values() for store in workload.stores)
@@ -79,9 +79,9 @@ def _kind(value: object) -> type:
 def _values(lock: type[LockClient]) -> Iterator[str]:
     if lock.backend not in BACKENDS:
         yield f"backend = {lock.backend!r}; there are: {', '.join(BACKENDS)}"
-    for field, must in _MUST.items():
-        if not must.fits(value := getattr(lock, field)):
-            yield f"{field} = {value!r}; {must.answer}"
+    for field, (fits, answer) in _VALIDATORS.items():
+        if not fits(value := getattr(lock, field)):
+            yield f"{field} = {value!r}; {answer}"
     beside = [auxiliary.name for auxiliary in BACKENDS[lock.backend].auxiliaries]
     if lock.via not in ("", *beside):
         yield f"via = {lock.via!r}; nodes beside those of {lock.backend}: {', '.join(beside) or 'none'}"

@@ -28,9 +28,9 @@ from checkers.row_format import Reason
 from infra.access import Access
 from suites.lock import Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.etcd_requests import Endpoints
-from suites.locks.etcd_session import EtcdSession, Leases, data_of, prefix_of
+from suites.locks.etcd_session import EtcdSession, data_of, prefix_of
 from suites.locks.guarded import decoded, encoded
-from suites.locks.lease_claims import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS
+from suites.locks.lease_claims import FENCED_QUEUE_CLAIMS, HAZARDS, TOKEN_HAZARDS, may_break
 
 LOOK: Final = 1.0
 """Seconds; a waiter looks at the queue at least this often, whatever its watch says."""
@@ -39,11 +39,12 @@ PAUSE: Final = 0.02
 
 STOOD_STILL: Final = ("pause-server", "stall-disk")  # a disk that is only slow deposes no leader
 
-OLD_LEADER: Final = tuple(
+OLD_LEADER: Final = may_break(
     # A leader that stood still may revoke, when it comes back, leases that its successor had prolonged. In the field,
     # the disk causes this: the leader waits for its log to be written, and is deposed meanwhile (etcd #15247).
-    Hazard(name, STOOD_STILL, "revoked-early", certain=False)
-    for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal", "fifo", "members-agree")
+    ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal", "fifo", "members-agree"),
+    STOOD_STILL,
+    "revoked-early",
 )
 
 EXCLUSIVE: Final = "x"
@@ -84,16 +85,10 @@ class EtcdLock(EtcdSession):
     claims: ClassVar[tuple[Claim, ...]] = FENCED_QUEUE_CLAIMS
     hazards: ClassVar[tuple[Hazard, ...]] = HAZARDS + TOKEN_HAZARDS + OLD_LEADER
 
-    def __init__(self, etcd: Endpoints, leases: Leases) -> None:
-        super().__init__(etcd, leases)
-        self._wakes = 0
+    wakes: int = 0
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         return self._take(name, timeout, EXCLUSIVE)
-
-    @property
-    def wakes(self) -> int:
-        return self._wakes
 
     def read(self, grant: Grant, key: str) -> tuple[int, Sequence[int]] | None:
         answers = self._guarded(grant, Get(data_of(key)))
@@ -126,7 +121,7 @@ class EtcdLock(EtcdSession):
         try:
             token, queue = self._enqueue(prefix, key, lease.id)
         except LockError as error:
-            if not (isinstance(error, Refused) and error.reason is Reason.UNAVAILABLE):
+            if error.reason is not Reason.UNAVAILABLE:
                 self._leases.failed(lease.id, error)
             raise
         queued = now()
@@ -135,14 +130,14 @@ class EtcdLock(EtcdSession):
                 woken = self._etcd.await_deletion(*ahead, queue.revision + 1, min(LOOK, (deadline - now()) / 1e9))
                 if (seen := self._look(prefix)) is not None:
                     queue = seen
-                    self._wakes += woken
+                    self.wakes += woken
             if ahead is None:
                 lease = self._leases.proven(lease.id)
                 return Grant(name, owner, token, sent, lease.ttl, lease.expires, lease.id, queued)
             self._delete(key, token)
         except LockError as error:
             self._leases.failed(lease.id, error)
-            if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
+            if error.reason is Reason.NOT_OWNER:
                 raise
             raise Indeterminate(str(error)) from error
         if timeout == 0:

@@ -63,25 +63,25 @@ class Endpoints:
     def __init__(self, endpoints: Sequence[str], access: Access = OPEN) -> None:
         """endpoints: ``host:port``."""
         self._access = access
-        self._clients = [_client(endpoint, access) for endpoint in endpoints]
-        self._names = tuple(endpoints)
-        self._index = 0
+        self._clients = {endpoint: _client(endpoint, access) for endpoint in endpoints}
+        self.member = endpoints[0]
+        """``host:port`` of the member that is preferred now."""
         self._logging_in = threading.Lock()
         self._token: tuple[tuple[str, str], ...] | None = None
         """The token as gRPC sends it; it is good for all members."""
 
     def call(self, request: Callable[[Etcd3Client], T]) -> T:
         """Send the request to the present member, once. Raises Refused or Indeterminate."""
-        index = self._index
-        client = self._logged_in(index)
+        member = self.member
+        client = self._logged_in(member)
         try:
             return request(client)
         except (Etcd3Exception, grpc.RpcError) as error:
-            outcome = sorted_out(error, self._names[index])
-            if isinstance(outcome, Refused) and outcome.reason is Reason.DENIED:
+            outcome = sorted_out(error, member)
+            if outcome.reason is Reason.DENIED:
                 self._token = None  # the token has run out, or the member has forgotten it
-            if not (isinstance(outcome, Refused) and outcome.reason is Reason.NOT_OWNER):
-                self.leave(self._names[index])
+            if outcome.reason is not Reason.NOT_OWNER:
+                self.leave(member)
             raise outcome from error
 
     def keep_alive(self, lease: int) -> int:
@@ -98,7 +98,7 @@ class Endpoints:
             key=key, range_end=end, start_revision=revision, filters=[etcdrpc.WatchCreateRequest.NOPUT]
         )
         deleted = False
-        watch = _watch(self._clients[self._index].channel)(
+        watch = _watch(self._clients[self.member].channel)(
             etcdrpc.WatchRequest(create_request=create), timeout, metadata=self._token
         )
         with contextlib.suppress(grpc.RpcError):
@@ -109,23 +109,19 @@ class Endpoints:
         watch.cancel()
         return deleted
 
-    @property
-    def member(self) -> str:
-        """``host:port`` of the member that is preferred now."""
-        return self._names[self._index]
-
     def leave(self, member: str) -> None:
         """Prefer the next member, if this is the one preferred now."""
         if member == self.member:
-            self._index = (self._index + 1) % len(self._clients)
+            members = list(self._clients)
+            self.member = members[(members.index(member) + 1) % len(members)]
 
     def close(self) -> None:
-        for client in self._clients:
+        for client in self._clients.values():
             client.close()
 
-    def _logged_in(self, index: int) -> Etcd3Client:
+    def _logged_in(self, member: str) -> Etcd3Client:
         """The client of a member, with a token if there is a user. Raises Refused: no request was sent yet."""
-        client = self._clients[index]
+        client = self._clients[member]
         if self._access.user:
             with self._logging_in:
                 if self._token is None:
@@ -133,10 +129,10 @@ class Endpoints:
                     try:
                         answer = etcdrpc.AuthStub(client.channel).Authenticate(who, LOG_IN)
                     except grpc.RpcError as error:
-                        outcome = sorted_out(error, self._names[index])
+                        outcome = sorted_out(error, member)
                         if isinstance(outcome, Indeterminate):
                             outcome = Refused(Reason.UNAVAILABLE, str(outcome))
-                        self.leave(self._names[index])
+                        self.leave(member)
                         raise outcome from error
                     self._token = (("token", answer.token),)
                 client.metadata = self._token
@@ -148,19 +144,13 @@ class Endpoints:
 
 
 def _keep_alive(channel: Any) -> Any:
-    return channel.unary_unary(
-        "/etcdserverpb.Lease/LeaseKeepAlive",
-        request_serializer=etcdrpc.LeaseKeepAliveRequest.SerializeToString,
-        response_deserializer=etcdrpc.LeaseKeepAliveResponse.FromString,
-    )
+    request, answer = etcdrpc.LeaseKeepAliveRequest.SerializeToString, etcdrpc.LeaseKeepAliveResponse.FromString
+    return channel.unary_unary("/etcdserverpb.Lease/LeaseKeepAlive", request, answer)
 
 
 def _watch(channel: Any) -> Any:
-    return channel.unary_stream(
-        "/etcdserverpb.Watch/Watch",
-        request_serializer=etcdrpc.WatchRequest.SerializeToString,
-        response_deserializer=etcdrpc.WatchResponse.FromString,
-    )
+    request, answer = etcdrpc.WatchRequest.SerializeToString, etcdrpc.WatchResponse.FromString
+    return channel.unary_stream("/etcdserverpb.Watch/Watch", request, answer)
 
 
 def _client(endpoint: str, access: Access) -> Etcd3Client:

@@ -37,6 +37,10 @@ class Lease:
         return self.alive + int(self.ttl * (1 - DRIFT))
 
 
+NONE: Final = Lease(0, 0, 0, 0)
+"""Stands where there is no lease: etcd numbers none 0."""
+
+
 class Leases:
     """The lease that a client's keys live on: opened when needed, kept alive, given up when an answer was lost.
 
@@ -48,13 +52,13 @@ class Leases:
         self._etcd = etcd
         self._ttl = max(1, round(ttl))
         self._changing = threading.Lock()
-        self.present: Lease | None = None
+        self.present = NONE
 
     def open(self) -> Lease:
         """The present lease, or a new one. Raises Refused, never Indeterminate: an unknown lease holds no key."""
         with self._changing:
             lease = self.present
-            if lease is None or now() >= lease.expires:
+            if now() >= lease.expires:
                 sent = now()
                 try:
                     granted = self._etcd.call(lambda client: client.lease(self._ttl))
@@ -66,9 +70,9 @@ class Leases:
     def give_up(self, lease_id: int) -> bool:
         """Stop keeping the lease alive, so that it ends with all its keys. Returns whether it was the present one."""
         with self._changing:
-            if self.present is None or self.present.id != lease_id:
+            if self.present.id != lease_id:
                 return False
-            self.present = None
+            self.present = NONE
             return True
 
     def failed(self, lease_id: int, error: LockError) -> None:
@@ -90,16 +94,16 @@ class Leases:
                 raise Indeterminate(f"lease {lease_id:#x} was given up") from refusal
             raise
         with self._changing:
-            if self.present is not None and self.present.id == lease_id:
+            if self.present.id == lease_id:
                 self.present = replace(self.present, alive=max(self.present.alive, sent))
 
     def proven(self, lease_id: int) -> Lease:
         """The lease, with a recent sign of life. Raises as `keep_alive`."""
         lease = self.present
-        if lease is not None and lease.id == lease_id and now() - lease.alive > lease.ttl // 3:
+        if lease.id == lease_id and now() - lease.alive > lease.ttl // 3:
             self.keep_alive(lease_id)
             lease = self.present
-        if lease is None or lease.id != lease_id:
+        if lease.id != lease_id:
             raise Refused(Reason.NOT_OWNER, f"lease {lease_id:#x} is gone")
         return lease
 
@@ -123,12 +127,12 @@ class EtcdSession(Declarations):
         """Asks one endpoint after another for a lease, each at most once."""
         etcd = Endpoints(endpoints, access)
         client = cls(etcd, Leases(etcd, ttl))
-        for last in range(len(endpoints) - 1, -1, -1):
+        for left in reversed(range(len(endpoints))):
             try:
                 client._leases.open()
                 break
             except Refused:
-                if not last:
+                if not left:
                     etcd.close()
                     raise
         return client
@@ -159,19 +163,17 @@ class EtcdSession(Declarations):
 
     def belief(self, grant: Grant) -> bool:
         lease = self._leases.present
-        return lease is not None and lease.id == grant.session and now() < lease.expires
+        return lease.id == grant.session and now() < lease.expires
 
     @property
     def session(self) -> int:
         """The id of the lease; 0 from its end to the next call."""
-        lease = self._leases.present
-        return 0 if lease is None else lease.id
+        return self._leases.present.id
 
     @property
     def opened(self) -> int:
         """When the present lease was asked for (ns), 0 without one."""
-        lease = self._leases.present
-        return 0 if lease is None else lease.opened
+        return self._leases.present.opened
 
     def keep_alive(self) -> None:
         session = self.session

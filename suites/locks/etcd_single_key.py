@@ -12,9 +12,8 @@ from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_own
 from suites.locks.etcd import LOOK, EtcdLock
 from suites.locks.etcd_requests import Endpoints
 from suites.locks.etcd_session import Leases, prefix_of
-from suites.locks.lease_claims import besides, without
+from suites.locks.lease_claims import INSIDE, besides, may_break, without
 
-_BROKEN = ("holder-exclusion", "no-lost-update")
 _OTHERS = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
 
 
@@ -52,13 +51,12 @@ class EtcdKey(EtcdLock):
                 left = (deadline - now()) / 1e9
                 if left <= 0:
                     break
-                self._wakes += self._etcd.await_deletion(key.encode(), b"", revision + 1, min(LOOK, left))
+                self.wakes += self._etcd.await_deletion(key.encode(), b"", revision + 1, min(LOOK, left))
         except LockError as error:
-            refused = error.reason if isinstance(error, Refused) else None
-            if refused is Reason.UNAVAILABLE and not mine:
+            if error.reason is Reason.UNAVAILABLE and not mine:
                 raise
             self._leases.failed(lease.id, error)
-            if refused is Reason.NOT_OWNER or (refused and not mine):
+            if error.reason is Reason.NOT_OWNER or (error.reason and not mine):
                 raise
             raise Indeterminate(str(error)) from error
         if timeout == 0:
@@ -94,13 +92,13 @@ class EtcdKeepaliveDies(EtcdKey):
     pace: ClassVar[float] = 4.0  # work that lasts longer than the lease, which is what a keep-alive is for
     bounds: ClassVar[Mapping[str, float]] = without(("honest-belief",), EtcdKey.bounds)
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
-    claims: ClassVar[tuple[Claim, ...]] = besides((*_OTHERS, *_BROKEN), EtcdKey.claims)
+    claims: ClassVar[tuple[Claim, ...]] = besides((*_OTHERS, *INSIDE), EtcdKey.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides((*_OTHERS, "no-lost-update"), EtcdKey.hazards),
         # The work takes so long that a late write mostly arrives before a successor's write.
         *(replace(hazard, certain=False) for hazard in EtcdKey.hazards if hazard.property == "no-lost-update"),
         Hazard("holder-exclusion", ("cut-client-drop",), "outlived-ttl"),
-        *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _BROKEN),
+        *may_break(INSIDE, (NO_FAULT,), "outlived-ttl"),
     )
 
     def __init__(self, etcd: Endpoints, leases: Leases) -> None:

@@ -13,6 +13,7 @@ If a wait takes too long, the client ends its lease: only that removes its entry
 """
 
 import base64
+import contextlib
 import http.client
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_own
 from suites.locks import etcd
 from suites.locks.etcd_requests import REQUEST
 from suites.locks.etcd_session import EtcdSession, data_of
-from suites.locks.lease_claims import HOLDER_RUNS, STORE, besides, without
+from suites.locks.lease_claims import HOLDER_RUNS, INSIDE, STORE, besides, may_break, without
 
 TRY: Final = 0.2
 """Seconds that a try waits: the service can only wait for the lock."""
@@ -33,10 +34,9 @@ TRY: Final = 0.2
 _NOT_FOUND: Final = 5
 _OVER: Final = ("session is expired", "requested lease not found")
 _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, "wipe-server") if fault not in STORE)
+_UNLOCKS_ALWAYS: Final = Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False)
 _OTHERS: Final = ("honest-belief", "token-order", "fenced-store", "fifo", "herd-free")
-_INSIDE: Final = ("holder-exclusion", "no-lost-update")
-_WRITES: Final = (*_INSIDE, "fenced-store")
-"""Properties that break when a client is inside whose lease is over."""
+_WRITES: Final = (*INSIDE, "fenced-store")
 
 
 class TookTooLong(Indeterminate):
@@ -46,22 +46,20 @@ class TookTooLong(Indeterminate):
 def post(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
     """One request to the JSON gateway of a member (``host:port``). Raises Refused, TookTooLong or Indeterminate."""
     host, _, port = member.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=REQUEST)
-    try:
+    with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=REQUEST)) as connection:
         try:
             connection.connect()
         except OSError as error:
             raise Refused(Reason.UNAVAILABLE, f"{member}: {error}") from error
-        connection.sock.settimeout(timeout)
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        raw = answer.read()
-    except TimeoutError as error:
-        raise TookTooLong(f"{member}: no answer within {timeout:.1f} s") from error
-    except (OSError, http.client.HTTPException) as error:
-        raise Indeterminate(f"{member}: {error!r}") from error
-    finally:
-        connection.close()
+        try:
+            connection.sock.settimeout(timeout)
+            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            raw = answer.read()
+        except TimeoutError as error:
+            raise TookTooLong(f"{member}: no answer within {timeout:.1f} s") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise Indeterminate(f"{member}: {error!r}") from error
     try:
         content: Mapping[str, Any] = json.loads(raw)
     except ValueError as error:
@@ -81,17 +79,16 @@ class EtcdV3Lock(EtcdSession):
     bounds: ClassVar[Mapping[str, float]] = without(("honest-belief",), etcd.EtcdLock.bounds)
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
-        *besides((*_OTHERS, *_INSIDE, "owner-release"), etcd.EtcdLock.claims),
+        *besides((*_OTHERS, *INSIDE, "owner-release"), etcd.EtcdLock.claims),
         Claim("holder-exclusion", under=STORE),
         Claim("no-lost-update", under=(NO_FAULT,)),
     )
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(("honest-belief", "token-order"), etcd.EtcdLock.hazards),
-        *(Hazard(name, _LATE, "answer-past-ttl", certain=False) for name in _WRITES),
+        *may_break(_WRITES, _LATE, "answer-past-ttl"),
         # "Can also occur in healthy clusters": a holder that is late with a keep-alive goes on all the same.
-        *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _WRITES),
-        # The service acknowledges every unlock.
-        Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
+        *may_break(_WRITES, (NO_FAULT,), "outlived-ttl"),
+        _UNLOCKS_ALWAYS,
     )
 
     @classmethod
@@ -150,7 +147,7 @@ class EtcdV3Lock(EtcdSession):
         except TookTooLong:
             raise
         except LockError as error:
-            if not (isinstance(error, Refused) and error.reason is Reason.NOT_OWNER):
+            if error.reason is not Reason.NOT_OWNER:
                 self._etcd.leave(member)
             raise
 
@@ -166,10 +163,7 @@ class EtcdV3LockChecked(EtcdV3Lock):
     bounds: ClassVar[Mapping[str, float]] = etcd.EtcdLock.bounds
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = besides(("fifo", "herd-free", "owner-release"), etcd.EtcdLock.claims)
-    hazards: ClassVar[tuple[Hazard, ...]] = (
-        *etcd.EtcdLock.hazards,
-        Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
-    )
+    hazards: ClassVar[tuple[Hazard, ...]] = (*etcd.EtcdLock.hazards, _UNLOCKS_ALWAYS)
 
     belief = EtcdSession.belief
 
@@ -183,7 +177,7 @@ class EtcdV3LockChecked(EtcdV3Lock):
             lease = self._leases.proven(grant.session)
         except LockError as error:
             self._leases.failed(grant.session, error)
-            if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
+            if error.reason is Reason.NOT_OWNER:
                 raise
             raise Indeterminate(str(error)) from error
         return replace(grant, token=int(key_info.create_revision), expires=lease.expires)

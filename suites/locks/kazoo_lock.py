@@ -22,13 +22,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import NEVER, Grant, Indeterminate, Refused, new_owner, now
-from suites.locks.lease_claims import FROZEN_INSIDE, HOLDER_RUNS, STORE, besides, without
+from suites.locks.lease_claims import FROZEN_INSIDE, HOLDER_RUNS, INSIDE, STORE, besides, may_break, without
 from suites.locks.zookeeper import ZooKeeperLock
 from suites.locks.zookeeper_session import ROOT, InSession, ZooKeeperSession
 
 _UNBOUNDED: Final = ("honest-belief", "fail-fast")
 _OTHERS: Final = (*_UNBOUNDED, "token-order", "fenced-store", "fifo", "herd-free", "owner-release")
-_INSIDE: Final = ("holder-exclusion", "no-lost-update")
 _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, *FROZEN_INSIDE, "wipe-server") if fault not in STORE)
 
 
@@ -41,13 +40,13 @@ class KazooLock(InSession):
     bounds: ClassVar[Mapping[str, float]] = {**without(_UNBOUNDED, ZooKeeperLock.bounds), "recovery": 5.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "impatient/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
-        *besides((*_OTHERS, *_INSIDE), ZooKeeperLock.claims),
+        *besides((*_OTHERS, *INSIDE), ZooKeeperLock.claims),
         Claim("holder-exclusion", under=STORE),
         Claim("no-lost-update", under=(NO_FAULT,)),
     )
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(_OTHERS, ZooKeeperLock.hazards),
-        *(Hazard(name, (NO_FAULT,), "outlived-ttl", certain=False) for name in _INSIDE),
+        *may_break(INSIDE, (NO_FAULT,), "outlived-ttl"),
         Hazard("owner-release", (NO_FAULT,), "released-by-another", certain=False),
         Hazard("recovery", _LATE, "left-behind", certain=False),
     )

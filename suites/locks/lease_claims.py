@@ -10,11 +10,15 @@ Every fault belongs to one of the groups below; nothing is claimed under a fault
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from checkers.claims import FROZEN, NO_FAULT, Claim, Hazard
 
 Promise = TypeVar("Promise", Claim, Hazard)
+
+EXCLUSION: Final = ("server-exclusion", "holder-exclusion")
+INSIDE: Final = ("holder-exclusion", "no-lost-update")
+"""Properties that break when a client is inside whose lease is over."""
 
 LINKS: Final = (
     *("cut-*", "isolate-leader-*", "split-*", "mute-leader", "deafen-leader", "lose-*", "reset-connections"),
@@ -77,18 +81,15 @@ TOKEN_CLAIMS: Final = (
     Claim("no-lost-update", under=SOUND, stores=("fence-reads-and-writes",)),
 )
 
-QUEUE_CLAIMS: Final = (Claim("fifo", under=SOUND), Claim("herd-free"))
-"""Claims of a queue in which each client waits only for the client right before it."""
-
-GUARDED_CLAIMS: Final = (
+FENCED_QUEUE_CLAIMS: Final = (
+    *(*CLAIMS, *TOKEN_CLAIMS),
+    # Each client waits only for the client right before it.
+    *(Claim("fifo", under=SOUND), Claim("herd-free")),
     # The service that grants the lock refuses the write, whatever the holder believes and however late it comes.
-    Claim("fenced-store", under=SOUND, stores=("guarded",)),
-    Claim("no-lost-update", under=SOUND, stores=("guarded",)),
+    *(Claim(name, under=SOUND, stores=("guarded",)) for name in ("fenced-store", "no-lost-update")),
+    # Members agree before they acknowledge, so a member that comes back empty gets all data from the others.
+    *(replace(claim, under=("wipe-server",)) for claim in (*CLAIMS, *TOKEN_CLAIMS)),
 )
-
-CONSENSUS_CLAIMS: Final = tuple(replace(claim, under=("wipe-server",)) for claim in (*CLAIMS, *TOKEN_CLAIMS))
-"""If members agree before they acknowledge, a member that comes back empty gets all data from the others."""
-FENCED_QUEUE_CLAIMS: Final = (*CLAIMS, *TOKEN_CLAIMS, *QUEUE_CLAIMS, *GUARDED_CLAIMS, *CONSENSUS_CLAIMS)
 """All claims of a queue with tokens, on members that agree, and of the data beside the queue."""
 WOKEN_ALL: Final = Hazard("herd-free", (NO_FAULT,), "woken-all", certain=False)
 """The hazard of a queue in which one release may wake several waiters."""
@@ -120,6 +121,13 @@ TOKEN_HAZARDS: Final = (
 )
 
 
+def may_break(
+    properties: Sequence[str], under: tuple[str, ...], mechanism: str, **limits: tuple[str, ...]
+) -> tuple[Hazard, ...]:
+    """A hazard that need not show, for each property. limits: `stores`, `nodes` and `workloads` of a `Hazard`."""
+    return tuple(Hazard(name, under, mechanism, certain=False, **limits) for name in properties)
+
+
 def besides(properties: Sequence[str], promises: Sequence[Promise]) -> tuple[Promise, ...]:
     """The claims or hazards about other properties."""
     return tuple(promise for promise in promises if promise.property not in properties)
@@ -141,13 +149,12 @@ def as_semaphore(promises: Sequence[Promise]) -> tuple[Promise, ...]:
 
     Under ``late-write`` the supposed successor of the frozen holder may have held another permit all the while.
     """
-    kept: list[Claim | Hazard] = []
+    kept: list[Promise] = []
     for promise in besides(_OF_ONE_HOLDER, promises):
-        mine: Claim | Hazard = promise
         if promise.property == "server-exclusion":
-            mine = replace(promise, property="permits")
-        if isinstance(mine, Hazard) and "late-write" in mine.under:
-            kept.append(replace(mine, under=("late-write",), certain=False))
-            mine = replace(mine, under=tuple(fault for fault in mine.under if fault != "late-write"))
-        kept.append(mine)
-    return cast(tuple[Promise, ...], tuple(kept))
+            promise = replace(promise, property="permits")
+        if "late-write" in promise.under and isinstance(promise, Hazard):
+            kept.append(replace(promise, under=("late-write",), certain=False))
+            promise = replace(promise, under=tuple(fault for fault in promise.under if fault != "late-write"))
+        kept.append(promise)
+    return tuple(kept)

@@ -11,7 +11,7 @@ Every fault has its place in one of the two groups.
 from typing import Final
 
 from checkers.claims import Claim, Hazard
-from suites.locks.lease_claims import CLOCKS, FROZEN_INSIDE, HAZARDS, RUNNING, STORE
+from suites.locks.lease_claims import CLOCKS, EXCLUSION, FROZEN_INSIDE, HAZARDS, RUNNING, STORE, may_break
 
 _BETWEEN: Final = "at-every-request-"
 
@@ -49,8 +49,6 @@ ASKS: Final = tuple(fault for fault in RUNNING if fault != "stall-renewal")
 DETECTED: Final = (*STORE, *RUNNING)
 """Faults under which the server finds a deadlock within deadlock_timeout (1 s), and can tell one of the clients."""
 
-EXCLUSION: Final = ("server-exclusion", "holder-exclusion")
-
 CLAIMS: Final = (
     *(Claim(name, under=KEPT) for name in EXCLUSION),
     # Without a fence, since no holder goes on inside after its lock was granted to another client.
@@ -66,11 +64,8 @@ CLAIMS: Final = (
 HAZARDS_OF_SESSIONS: Final = (
     # A client that holds for long is still inside when the next client has connected again.
     *(Hazard(name, TERMINATED, "session-lost", workloads=("leader",)) for name in EXCLUSION),
-    *(Hazard(name, (*ENDED, *TERMINATED), "session-lost", certain=False) for name in EXCLUSION),
-    *(
-        Hazard(name, (*ENDED, *TERMINATED), "session-lost", stores=("unfenced",), certain=False)
-        for name in ("fenced-store", "no-lost-update")
-    ),
+    *may_break(EXCLUSION, (*ENDED, *TERMINATED), "session-lost"),
+    *may_break(("fenced-store", "no-lost-update"), (*ENDED, *TERMINATED), "session-lost", stores=("unfenced",)),
     *(hazard for hazard in HAZARDS if hazard.mechanism == "late-delivery"),
     # The session of the hung holder lives, and the server looks at nothing else.
     Hazard("crash-release", ("stall-holder", "long-call"), "hung-but-renewed"),
@@ -80,7 +75,7 @@ HAZARDS_OF_WAITERS: Final = (
     # that is set back. The refused client may be frozen, and keeps its lock. Then the others wait as long as they like.
     Hazard("deadlock-free", (*FROZEN_INSIDE, *CLOCKS, *SLOW, *ENDED, *TERMINATED), "opposite-order", certain=False),
     # Their sessions at the server also wait on after the clients have gone.
-    Hazard("recovery", CLOCKS, "timers-set-back", certain=False, workloads=("transfer*",)),
+    Hazard("recovery", CLOCKS, "timers-set-back", workloads=("transfer*",), certain=False),
 )
 WITHOUT_LISTS: Final = tuple(hazard for hazard in HAZARDS_OF_SESSIONS if hazard.property != "no-lost-update")
 """For locks that are tried in no lane with a list."""

@@ -26,10 +26,6 @@ from suites.locks.polling import polled
 from suites.locks.postgres_session import PostgresSession, Rows
 from suites.locks.redis_single import BOUNDS, BY_LOSS, BY_THE_CLOCK
 
-DRIFT: Final = 0.01
-GRAIN: Final = 0.002
-"""Seconds by which the server may end a lease early: its clock has microseconds."""
-
 _TABLE: Final = "leases (name text PRIMARY KEY, owner bigint, token bigint NOT NULL, expires timestamptz NOT NULL)"
 # The server checks the condition when it has locked the row, on the newest version, so only one of several clients gets
 # the row; and clock_timestamp() is the time of that moment, not of the beginning of the wait.
@@ -43,7 +39,6 @@ WHERE name = $1 AND owner = $2 AND expires > clock_timestamp() RETURNING token""
 _RELEASE: Final = """
 UPDATE fencepost.leases SET owner = NULL WHERE name = $1 AND owner = $2 AND expires > clock_timestamp()
 RETURNING token"""
-_SWEEP: Final = "DELETE FROM fencepost.leases WHERE name = $1"
 
 ONE_SERVER: Final = ("terminate-backends",)
 """Faults that end sessions, but leave rows alone."""
@@ -53,8 +48,8 @@ class LeaseLock(Declarations):
     name: ClassVar[str] = "postgres-lease"
     backend: ClassVar[str] = "postgres"
     tokens: ClassVar[bool] = True
-    drift: ClassVar[float] = DRIFT
-    grain: ClassVar[float] = GRAIN
+    drift: ClassVar[float] = 0.01
+    grain: ClassVar[float] = 0.002  # its clock has microseconds
     min_ttl: ClassVar[float] = 0.9
     bounds: ClassVar[Mapping[str, float]] = {**BOUNDS, "fail-fast": 5.0}
     lanes: ClassVar[tuple[str, ...]] = (
@@ -76,9 +71,6 @@ class LeaseLock(Declarations):
         *(replace(hazard, nodes=(ANY,)) for hazard in (*BY_THE_CLOCK, *BY_LOSS)),
     )
 
-    ACQUIRE: ClassVar[str] = _ACQUIRE
-    """$1 name, $2 owner, $3 TTL; answers with a token if the row was taken."""
-
     def __init__(self, session: PostgresSession, ttl: float) -> None:
         self._session = session
         self._ttl = ttl
@@ -97,7 +89,7 @@ class LeaseLock(Declarations):
         def attempt() -> Grant | None:
             session, sent = self._session.begin(), now()
             try:
-                rows = self._session.ask(session, self.ACQUIRE, name, owner, f"{self._ttl}s")
+                rows = self._session.ask(session, _ACQUIRE, name, owner, f"{self._ttl}s")
             except errors.UndefinedTable:
                 self._session.make(session, _TABLE)
                 return attempt()
@@ -122,7 +114,7 @@ class LeaseLock(Declarations):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """Delete the rows, which no lease removes: a token must not go back while a client may hold an old one."""
-        PostgresSession.sweep(endpoints[0], access, _SWEEP, names)
+        PostgresSession.sweep(endpoints[0], access, "leases", names)
 
     def _ask(self, statement: str, *params: object) -> Rows:
         """Run a statement in the present session, or a new one. A table that is gone has no rows."""

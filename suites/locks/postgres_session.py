@@ -59,11 +59,11 @@ class PostgresSession:
         self._turn = threading.Lock()
 
     @classmethod
-    def sweep(cls, endpoint: str, access: Access, statement: str, names: Sequence[str]) -> None:
-        """Run the statement for each name, in a session of its own. If there is no table, no lock was ever taken."""
+    def sweep(cls, endpoint: str, access: Access, table: str, names: Sequence[str]) -> None:
+        """Delete the rows of these names, in a session of its own. If there is no table, no lock was ever taken."""
         with contextlib.closing(cls(endpoint, access, {})) as session, contextlib.suppress(errors.UndefinedTable):
             for name in names:
-                session.ask(session.begin(), statement, name)
+                session.ask(session.begin(), f"DELETE FROM fencepost.{table} WHERE name = $1", name)
 
     def begin(self) -> int:
         """The id of the present session, or of a new one. Raises Refused: UNAVAILABLE, or DENIED."""

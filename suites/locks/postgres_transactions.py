@@ -20,7 +20,6 @@ from suites.locks.postgres_session import PostgresSession, advisory_key
 _TABLE: Final = "permits (name text, number int, PRIMARY KEY (name, number))"
 _FILL: Final = "INSERT INTO fencepost.permits SELECT $1, generate_series(1, $2::int) ON CONFLICT DO NOTHING"
 _TAKE: Final = "SELECT number FROM fencepost.permits WHERE name = $1 LIMIT 1 FOR UPDATE SKIP LOCKED"
-_SWEEP: Final = "DELETE FROM fencepost.permits WHERE name = $1"
 
 
 class TransactionLock(SessionLock):
@@ -47,7 +46,7 @@ class TransactionLock(SessionLock):
         sent = now()
         try:
             if timeout == 0:
-                if self._tried(name, session):
+                if self._session.ask(session, "SELECT pg_try_advisory_xact_lock($1)", advisory_key(name)) == [("t",)]:
                     return self._granted(name, sent, session)
             else:
                 self._session.ask(session, "SELECT set_config('lock_timeout', $1, true)", f"{ceil(timeout * 1000)}ms")
@@ -62,9 +61,6 @@ class TransactionLock(SessionLock):
         if timeout == 0:
             raise Refused(Reason.HELD)
         return None
-
-    def _tried(self, name: str, session: int) -> bool:
-        return self._session.ask(session, "SELECT pg_try_advisory_xact_lock($1)", advisory_key(name)) == [("t",)]
 
     def _free(self, grant: Grant) -> None:
         """A transaction that was open is over either way."""
@@ -134,4 +130,4 @@ class SemaphoreLock(SessionLock):
 
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
-        PostgresSession.sweep(endpoints[0], access, _SWEEP, names)
+        PostgresSession.sweep(endpoints[0], access, "permits", names)

@@ -6,11 +6,12 @@ from typing import ClassVar, Final
 from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, LockError, Refused, now
-from suites.locks.lease_claims import besides, without
+from suites.locks.lease_claims import EXCLUSION, besides, may_break, without
 from suites.locks.polling import polled
 from suites.locks.postgres_advisory import AdvisoryLock
-from suites.locks.postgres_claims import BOUNDS, CLAIMS, ENDED, EXCLUSION, KEPT, MIN_TTL, TERMINATED, WITHOUT_LISTS
+from suites.locks.postgres_claims import BOUNDS, CLAIMS, ENDED, KEPT, MIN_TTL, TERMINATED, WITHOUT_LISTS
 from suites.locks.postgres_session import REQUEST, advisory_key
+from suites.locks.reentrant import Reentrant
 
 _UNASKED: Final = ("crash-release", "hand-over")
 
@@ -35,8 +36,7 @@ class BouncerLock(AdvisoryLock):
     claims: ClassVar[tuple[Claim, ...]] = ()
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *(Hazard(name, (NO_FAULT,), "not-the-session") for name in EXCLUSION),
-        Hazard("no-lost-update", (NO_FAULT,), "not-the-session", stores=("unfenced",), certain=False),
-        Hazard("fenced-store", (NO_FAULT,), "not-the-session", stores=("unfenced",), certain=False),
+        *may_break(("no-lost-update", "fenced-store"), (NO_FAULT,), "not-the-session", stores=("unfenced",)),
         Hazard("no-lost-update", ("delayed-write",), "late-delivery", stores=("unfenced",), certain=False),
     )
 
@@ -130,7 +130,7 @@ class ReadWriteLock(AdvisoryLock):
         super()._free(grant, "_shared" if shared else mode)
 
 
-class ReentrantLock(AdvisoryLock):
+class ReentrantLock(Reentrant, AdvisoryLock):
     """``postgres-reentrant``: PostgreSQL's session-level advisory lock, which its holder may take again.
 
     "If a session already holds a given advisory lock, additional requests by it will always succeed, even if other
@@ -143,7 +143,6 @@ class ReentrantLock(AdvisoryLock):
     """
 
     name: ClassVar[str] = "postgres-reentrant"
-    reentrant: ClassVar[bool] = True
     lanes: ClassVar[tuple[str, ...]] = ("nested/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("reentrancy", under=KEPT))
     hazards: ClassVar[tuple[Hazard, ...]] = (
@@ -151,40 +150,18 @@ class ReentrantLock(AdvisoryLock):
         Hazard("reentrancy", (*ENDED, *TERMINATED), "session-lost", certain=False),
     )
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self._inside: dict[str, list[Grant]] = {}
-        """Lock name → its grant, as often as it is held."""
-
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        """A lock that is held already is granted once more as the same grant, in its session or not at all.
+    def _again(self, held: Grant) -> Grant:
+        """The same grant, in its session or not at all.
 
         Raises Refused(UNAVAILABLE) if that session is over: the server was not asked.
         """
-        held = self._inside.get(name)
-        if held:
-            self._again(held[0])
-            held.append(held[0])
-            return held[0]
-        grant = super().acquire(name, timeout)
-        if grant is not None:
-            self._inside[name] = [grant]
-        return grant
-
-    def _again(self, grant: Grant) -> None:
         try:
-            ((got,),) = self._ask(grant, f"SELECT pg_try_advisory_lock({self.NUMBER})", self.parameter(grant.name))
+            ((got,),) = self._ask(held, f"SELECT pg_try_advisory_lock({self.NUMBER})", self.parameter(held.name))
         except Refused as refusal:
             raise Refused(Reason.UNAVAILABLE, str(refusal)) from refusal
         if got != "t":
             raise Refused(Reason.HELD)
+        return held
 
-    def release(self, grant: Grant) -> None:
-        """Release one acquire; the client's other acquires stay in force."""
-        held = self._inside.get(grant.name, [])
-        if grant in held:
-            held.remove(grant)
-        if grant in held:
-            self._free(grant)
-        else:
-            super().release(grant)
+    def _release_inner(self, grant: Grant) -> None:
+        self._free(grant)

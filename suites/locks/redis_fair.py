@@ -83,31 +83,22 @@ return joined and {_QUEUED} or {_WAITING}"""
         """See `LockClient`. A waiter that an unanswered request left in the queue is dropped after `PATIENCE`."""
         owner, queued = new_owner(), 0
         deadline = now() + int(timeout * 1e9)
-        while True:
-            sent = now()
-            try:
-                answer = self._call(self.ACQUIRE, name, owner, int(PATIENCE * 1000), int(timeout > 0))
-            except Refused as refusal:
-                if queued:
-                    raise _in_doubt(refusal) from refusal
-                raise
-            if answer > 0:
-                token, joined = divmod(answer, 2)
-                return replace(self._granted(name, owner, token, sent), queued=now() if joined else queued or now())
-            if answer == _QUEUED:
-                queued = now()
-            if timeout == 0:
-                raise Refused(Reason.HELD if answer == _HELD else Reason.DENIED)
-            if not pause_until(deadline):
-                self._leave(name, owner)
-                return None
-
-    def _leave(self, name: str, owner: int) -> None:
         try:
-            self._call(_LEAVE, name, owner)
+            while True:
+                sent = now()
+                answer = self._call(self.ACQUIRE, name, owner, int(PATIENCE * 1000), int(timeout > 0))
+                if answer > 0:
+                    token, joined = divmod(answer, 2)
+                    queued = now() if joined else queued or now()
+                    return replace(self._granted(name, owner, token, sent), queued=queued)
+                if answer == _QUEUED:
+                    queued = now()
+                if timeout == 0:
+                    raise Refused(Reason.HELD if answer == _HELD else Reason.DENIED)
+                if not pause_until(deadline):
+                    self._call(_LEAVE, name, owner)
+                    return None
         except Refused as refusal:
-            raise _in_doubt(refusal) from refusal
-
-
-def _in_doubt(refusal: Refused) -> Indeterminate:
-    return Indeterminate(f"still in the queue: {refusal}")
+            if queued:
+                raise Indeterminate(f"still in the queue: {refusal}") from refusal
+            raise

@@ -44,8 +44,6 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 """The node's clock in milliseconds, for scripts that must end leases by themselves."""
-_PING: Final = "return 1"
-_DELETE: Final = "return redis.call('DEL', unpack(KEYS))"
 
 _CONNECTION: Final[Any] = Connection  # its methods have no types
 _SINCE_8: Final = "timeout" in inspect.signature(Connection.read_response).parameters
@@ -86,7 +84,7 @@ class RedisNode:
     def ping(self) -> None:
         """Raises Refused(UNAVAILABLE) when the node does not answer."""
         try:
-            self.call(_PING, ())
+            self.call("return 1", ())
         except Indeterminate as error:
             raise Refused(Reason.UNAVAILABLE, str(error)) from error
 
@@ -109,7 +107,7 @@ class RedisNode:
         """Delete keys; each sequence has keys of one slot of a Redis Cluster. Raises Refused or Indeterminate."""
         with contextlib.closing(cls(endpoint, SWEEP, access)) as node:
             for together in keys:
-                node.call(_DELETE, together)
+                node.call("return redis.call('DEL', unpack(KEYS))", together)
 
     def close(self) -> None:
         """Drop the idle connections; meanwhile another thread may take one, or give one back."""
@@ -149,12 +147,10 @@ class RedisNode:
             connection.disconnect()
         try:
             connection.connect()
-        except _DENIED as error:
+        except (*_DENIED, *_LOST) as error:
             self._idle.append(connection)
-            raise Refused(Reason.DENIED, f"{self.endpoint}: {error}") from error
-        except _LOST as error:
-            self._idle.append(connection)
-            raise Refused(Reason.UNAVAILABLE, f"{self.endpoint}: {error}") from error
+            reason = Reason.DENIED if isinstance(error, _DENIED) else Reason.UNAVAILABLE
+            raise Refused(reason, f"{self.endpoint}: {error}") from error
         return connection
 
 
@@ -198,6 +194,13 @@ class Reply:
 
     def receive(self, timeout: float) -> int:
         """timeout: seconds. Raises Refused or Indeterminate."""
+        try:
+            return self.read(timeout)
+        finally:
+            self.node.done(self.connection)
+
+    def read(self, timeout: float) -> int:
+        """As `receive`, for who needs the connection for another request, and calls `RedisNode.done` by itself."""
         where = self.node.endpoint
         try:
             answer = self.connection.answer(timeout)
@@ -211,7 +214,5 @@ class Reply:
             raise Refused(Reason.DENIED, f"{where}: {error}") from error
         except _LOST as error:
             raise Indeterminate(f"{where}: {error}") from error
-        finally:
-            self.node.done(self.connection)
         assert isinstance(answer, int), f"the script answered {answer!r}"
         return answer

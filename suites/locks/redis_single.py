@@ -19,7 +19,7 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Declarations, Grant, Refused, new_owner, now
-from suites.locks.lease_claims import CLAIMS, CLOCKS, HANGS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
+from suites.locks.lease_claims import CLAIMS, CLOCKS, EXCLUSION, HANGS, HAZARDS, LOSSES, TOKEN_CLAIMS, TOKEN_HAZARDS
 from suites.locks.polling import polled
 from suites.locks.redis_node import DRIFT, GRAIN, RELEASE, RENEW, RedisNode, validity
 
@@ -31,7 +31,7 @@ NODE: Final = ("redis1",)
 """The node on which the lock lives. Faults on the other nodes do not affect the lock."""
 
 SELDOM: Final = (
-    *((name, (ANY,), False) for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal")),
+    *((name, (ANY,), False) for name in (*EXCLUSION, "honest-belief", "honest-renewal")),
     ("fenced-store", ("unfenced",), False),
 )
 """(property, store modes, not certain): the holder of that moment may leave before the next client comes in."""
@@ -99,7 +99,6 @@ if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.ca
 return 0"""
     RENEW: ClassVar[str] = RENEW
     RELEASE: ClassVar[str] = RELEASE
-    NODE: ClassVar[type[RedisNode]] = RedisNode
     LOOKS_AT_CLOCK: ClassVar[bool] = True
     """Whether the client stops believing when its lease may have ended by its own clock."""
 
@@ -110,7 +109,7 @@ return 0"""
     @classmethod
     def open(cls, endpoints: Sequence[str], ttl: float, access: Access = OPEN) -> Self:
         """Only the first endpoint is used: the others are other, independent nodes."""
-        node = cls.NODE(endpoints[0], REQUEST, access)
+        node = RedisNode(endpoints[0], REQUEST, access)
         node.ping()
         return cls(node, ttl)
 

@@ -7,10 +7,10 @@ from typing import ClassVar, Final
 from checkers.claims import FROZEN, NO_FAULT, Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
-from suites.locks.lease_claims import HAZARDS, SOUND, TOKEN_HAZARDS, as_semaphore, besides
-from suites.locks.redis_node import NOW, TAKE, RedisNode
+from suites.locks.lease_claims import HAZARDS, INSIDE, SOUND, TOKEN_HAZARDS, as_semaphore, besides, may_break
+from suites.locks.redis_node import NOW, TAKE
 from suites.locks.redis_single import BY_LOSS, BY_RENEWAL, BY_THE_CLOCK, RedisLock
-from suites.locks.reentrant import LANES
+from suites.locks.reentrant import Reentrant
 
 COMING: Final = 0.1
 """Seconds that the note of a waiting writer lasts: the writer polls a few times within it."""
@@ -147,7 +147,7 @@ return 1"""
 return redis.call('ZREM', KEYS[1], ARGV[1])"""
 
 
-class RedisReentrant(RedisLock):
+class RedisReentrant(Reentrant, RedisLock):
     """``redis-reentrant``: a lock on one Redis node that its holder may acquire again.
 
     A hash holds the owner and how often it holds, as in Redisson's RLock, and also a fencing token. An acquire by the
@@ -159,8 +159,6 @@ class RedisReentrant(RedisLock):
     """
 
     name: ClassVar[str] = "redis-reentrant"
-    reentrant: ClassVar[bool] = True
-    lanes: ClassVar[tuple[str, ...]] = LANES
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("reentrancy", under=SOUND))
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(("crash-release",), RedisLock.hazards),
@@ -186,35 +184,16 @@ if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 if redis.call('HINCRBY', KEYS[1], 'depth', -1) <= 0 then redis.call('DEL', KEYS[1]) end
 return 1"""
 
-    def __init__(self, node: RedisNode, ttl: float) -> None:
-        super().__init__(node, ttl)
-        self._held: dict[str, list[int]] = {}
-        """Lock name → the owner of this client's grant, as often as the client holds it."""
-
-    def acquire(self, name: str, timeout: float) -> Grant | None:
-        """If this client holds the lock, grant it at once, whatever the timeout, with the same owner and token.
-
-        Raises Refused(NOT_OWNER) if the client was wrong to believe that it holds the lock.
-        """
-        held = self._held.get(name)
-        if not held:
-            grant = super().acquire(name, timeout)
-            if grant is not None:
-                self._held[name] = [grant.owner]
-            return grant
-        owner, sent = held[0], now()
-        token = self._call(_AGAIN, name, owner)
+    def _again(self, held: Grant) -> Grant:
+        """Raises Refused(NOT_OWNER) if the client was wrong to believe that it holds the lock."""
+        sent = now()
+        token = self._call(_AGAIN, held.name, held.owner)
         if not token:
             raise Refused(Reason.NOT_OWNER)
-        held.append(owner)
-        return self._granted(name, owner, token, sent)
+        return self._granted(held.name, held.owner, token, sent)
 
-    def release(self, grant: Grant) -> None:
-        """Called once for every acquire. After the last call the client no longer holds, whatever its outcome."""
-        held = self._held.get(grant.name, [])
-        if grant.owner in held:
-            held.remove(grant.owner)
-        super().release(grant)
+    def _release_inner(self, grant: Grant) -> None:
+        self._if_owner(self.RELEASE, grant)
 
 
 class RedisWatchdog(RedisLock):
@@ -236,15 +215,14 @@ class RedisWatchdog(RedisLock):
     min_ttl: ClassVar[float] = 1.2
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 0.5, "fail-fast": 1.5, "hand-over": 1.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "leader/unfenced")
-    claims: ClassVar[tuple[Claim, ...]] = besides((*_UNWATCHED, "holder-exclusion", "no-lost-update"), RedisLock.claims)
+    claims: ClassVar[tuple[Claim, ...]] = besides((*_UNWATCHED, *INSIDE), RedisLock.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(_UNWATCHED, (*HAZARDS, *BY_THE_CLOCK, *BY_LOSS)),
         *BY_RENEWAL,
         # The holder wakes up and goes on, where a client that looks at the clock stops.
         Hazard("no-lost-update", ("freeze-after-acquire", "freeze-before-release"), FROZEN, certain=False),
         # Only a client that holds for longer than its lease lasts can outlive the lease.
-        Hazard("holder-exclusion", (NO_FAULT,), "outlived-ttl", certain=False),
-        Hazard("no-lost-update", (NO_FAULT,), "outlived-ttl", certain=False),
+        *may_break(INSIDE, (NO_FAULT,), "outlived-ttl"),
     )
 
     PARTS: ClassVar[tuple[str, ...]] = ()

@@ -9,17 +9,16 @@ strongly consistent store. A failover to this one replica keeps every grant and 
 for, above all renewals: a lease may be over before its acknowledged end. An empty primary empties its replica, too.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 from redis import exceptions
 
 from checkers.claims import Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
-from suites.locks.lease_claims import HAZARDS, LOSSES, besides
+from suites.locks.lease_claims import EXCLUSION, HAZARDS, LOSSES, besides, may_break
 from suites.locks.polling import polled
-from suites.locks.redis_node import RedisNode
 from suites.locks.redis_single import BY_THE_CLOCK, NODE, RedisLock
 
 CONFIRM: Final = 0.15
@@ -30,43 +29,9 @@ _UNASKED: Final = ("fenced-store", "no-lost-update")
 _BY_LOSS: Final = (
     # The counter goes back only if the primary lost its data: the replica has every token that was granted. Attempts
     # that no replica confirmed have counted it up again by the time of the first grant.
-    Hazard("token-order", ("wipe-server",), "state-lost", certain=False, nodes=NODE),
-    *(
-        Hazard(name, LOSSES, "state-lost", certain=False, nodes=NODE)
-        for name in ("server-exclusion", "holder-exclusion", "honest-belief", "honest-renewal")
-    ),
+    Hazard("token-order", ("wipe-server",), "state-lost", nodes=NODE, certain=False),
+    *may_break((*EXCLUSION, "honest-belief", "honest-renewal"), LOSSES, "state-lost", nodes=NODE),
 )
-
-
-class _Primary(RedisNode):
-    """A node of which only one thread asks for confirmations. `written` keeps the connection until WAIT is answered."""
-
-    _kept: Any = None
-
-    def written(self, script: str, keys: Sequence[str], *arguments: int) -> tuple[int, int]:
-        """(the script's answer, how many replicas have what it wrote). A script that answers 0 wrote nothing: (0, 0).
-
-        Raises Refused if nothing was written, else Indeterminate.
-        """
-        reply = self.send(script, keys, *arguments)
-        self._kept = reply.connection
-        try:
-            answer = reply.receive(self.timeout)
-            if not answer:
-                return 0, 0
-            try:
-                self._kept.send_command("WAIT", 1, int(CONFIRM * 1000), check_health=False)
-            except (exceptions.ConnectionError, exceptions.TimeoutError) as error:
-                raise Indeterminate(f"{self.endpoint}: {error}") from error
-            return answer, reply.receive(CONFIRM + self.timeout)
-        finally:
-            kept, self._kept = self._kept, None
-            self.done(kept)
-
-    def done(self, connection: Any) -> None:
-        """The connection is free again, unless `written` keeps it."""
-        if connection is not self._kept:
-            super().done(connection)
 
 
 class RedisWait(RedisLock):
@@ -82,16 +47,13 @@ class RedisWait(RedisLock):
     )
     hazards: ClassVar[tuple[Hazard, ...]] = (*besides(_UNASKED, (*HAZARDS, *BY_THE_CLOCK)), *_BY_LOSS)
 
-    NODE: ClassVar[type[RedisNode]] = _Primary
-
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Raises Refused(UNAVAILABLE) where the replica did not confirm in time and the lock was given back."""
-        node, owner = self._node, new_owner()
-        assert isinstance(node, _Primary)
+        owner = new_owner()
 
         def attempt() -> Grant | None:
             sent = now()
-            token, confirmed = node.written(self.ACQUIRE, self._keys(name), owner, self._ms)
+            token, confirmed = self._confirmed(name, owner)
             if not token:
                 return None
             grant = self._granted(name, owner, token, sent)
@@ -100,6 +62,25 @@ class RedisWait(RedisLock):
             return grant
 
         return polled(attempt, timeout)
+
+    def _confirmed(self, name: str, owner: int) -> tuple[int, int]:
+        """(what `ACQUIRE` answers, how many replicas have what it wrote). If it answers 0, it wrote nothing: (0, 0).
+
+        Raises Refused if nothing was written, else Indeterminate.
+        """
+        node = self._node
+        reply = node.send(self.ACQUIRE, self._keys(name), owner, self._ms)
+        try:
+            token = reply.read(node.timeout)
+            if not token:
+                return 0, 0
+            try:
+                reply.connection.send_command("WAIT", 1, int(CONFIRM * 1000), check_health=False)
+            except (exceptions.ConnectionError, exceptions.TimeoutError) as error:
+                raise Indeterminate(f"{node.endpoint}: {error}") from error
+            return token, reply.read(CONFIRM + node.timeout)
+        finally:
+            node.done(reply.connection)
 
     def _give_back(self, grant: Grant) -> None:
         """Raises Refused, or Indeterminate where the lock may be left behind."""

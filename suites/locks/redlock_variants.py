@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Self
 from checkers.claims import NO_FAULT, Claim, Hazard
 from infra.access import OPEN, Access
 from suites.lock import now
-from suites.locks.lease_claims import HAZARDS, besides
+from suites.locks.lease_claims import HAZARDS, INSIDE, besides
 from suites.locks.redis_node import validity
 from suites.locks.redlock import BY_ONE_NODE, Redlock
 
@@ -57,13 +57,13 @@ class RedlockUnchecked(Redlock):
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 6.0, "hand-over": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
     pace: ClassVar[float] = 0.3  # after the pause a client finds a holder inside whose lease was over long before
-    claims: ClassVar[tuple[Claim, ...]] = besides((*_UNASKED, "holder-exclusion", "no-lost-update"), Redlock.claims)
+    claims: ClassVar[tuple[Claim, ...]] = besides((*_UNASKED, *INSIDE), Redlock.claims)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(_UNASKED, Redlock.hazards),
         Hazard("holder-exclusion", ("pause-server",), _LATE),
         *(
             Hazard(name, (NO_FAULT,), mechanism, certain=False)
-            for name in ("holder-exclusion", "no-lost-update")
+            for name in INSIDE
             for mechanism in (_LATE, "outlived-ttl")
         ),
     )

@@ -96,6 +96,7 @@ class ZooKeeperLock(InSession):
 
     watches_all: ClassVar[bool] = False
     """Whether a waiter is woken by any change of the queue, and not only when the node right before it is gone."""
+    wakes: int = 0
 
     def __init__(self, session: ZooKeeperSession, ttl: float) -> None:
         super().__init__(session, ttl)
@@ -106,7 +107,6 @@ class ZooKeeperLock(InSession):
         """GUID → a node that may exist though no client wants it."""
         self._paths: dict[int, str] = {}
         """Owner → node, of every grant so far: it is the server that refuses a write under a grant that is over."""
-        self._wakes = 0
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
         """Queue up and wait. A node whose fate is unknown is sought and deleted by later calls."""
@@ -142,10 +142,6 @@ class ZooKeeperLock(InSession):
         with contextlib.closing(ZooKeeperSession.started(endpoints, cls.min_ttl, access)) as session:
             session.ask(lambda: session.zk.sync_async(ROOT))
             return _kept(session, key)
-
-    @property
-    def wakes(self) -> int:
-        return self._wakes
 
     def belief(self, grant: Grant) -> bool:
         """False for good after the first interruption of the connection, or without a sign of life in time."""
@@ -235,14 +231,14 @@ class ZooKeeperLock(InSession):
                         self._session.touch(session)  # what a lagging server shows may be older than the session's end
                     return epoch
             except LockError as error:
-                if session != self._session.id or (isinstance(error, Refused) and error.reason is Reason.NOT_OWNER):
+                if session != self._session.id or error.reason is Reason.NOT_OWNER:
                     raise
                 wake.up = self._session.up
             left = (deadline - now()) / 1e9
             if left <= 0:
                 return 0
             wake.up.wait(left)
-            self._wakes += wake.by_the_service
+            self.wakes += wake.by_the_service
 
     def _behind(self, place: QueueNode, wake: Wake) -> bool:
         """Whether our node has to wait; `wake` goes off once the wait may be over."""
@@ -272,7 +268,7 @@ class ZooKeeperLock(InSession):
         except NoNodeError:
             return False
         except LockError as error:
-            if isinstance(error, Refused) and error.reason is Reason.NOT_OWNER:
+            if error.reason is Reason.NOT_OWNER:
                 return False
             self._orphans[place.guid] = place
             raise Indeterminate(str(error)) from error

@@ -17,10 +17,10 @@ from unittest.mock import Mock, patch
 import pytest
 
 from checkers.row_format import Reason
-from checkers.tests.build import cases, there
+from checkers.tests.build import cases
 from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.antipatterns import lockfile
-from suites.locks.etcd_session import Leases
+from suites.locks.etcd_session import NONE, Leases
 from suites.locks.etcd_single_key import EtcdKey
 from suites.locks.etcd_v3lock import post
 from suites.locks.grants import BadGrant, checked
@@ -207,7 +207,7 @@ def test_a_keep_alive_is_refused_for_a_gone_lease_and_unknown_for_one_given_up(e
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
         leases.keep_alive(1)
     assert refusal.value.reason is Reason.NOT_OWNER
-    assert leases.present is None
+    assert leases.present is NONE
     assert leases.open().id == 2
     assert leases.give_up(2)
     assert not leases.give_up(2)
@@ -221,7 +221,7 @@ class Put(EtcdKey):
     """A lock whose key is put while its lease needs a sign of life before anything may be granted."""
 
     def _put(self, key: str, lease_id: int) -> tuple[bool, int]:
-        present = there(self._leases.present)
+        present = self._leases.present
         self._leases.present = replace(present, alive=present.alive - present.ttl // 2)
         return True, 7
 
@@ -232,14 +232,14 @@ def test_no_key_is_left_on_a_live_lease(etcd: Mock, leases: Leases, refused: Rea
     etcd.keep_alive.side_effect = Refused(refused, "failed to connect to all addresses")
     with pytest.raises(told, match="failed to connect"):
         Put(etcd, leases).acquire("a", 1.0)
-    assert leases.present is None
+    assert leases.present is NONE
 
 
 @cases("error, session", (Refused(Reason.NOT_OWNER), 1), (Refused(Reason.UNAVAILABLE), 0), (Indeterminate("lost"), 0))
 def test_an_acquire_that_failed_names_the_lease_that_is_over(leases: Leases, error: LockError, session: int) -> None:
     leases.failed(1, error)
     assert getattr(error, "session", 0) == session
-    assert leases.present is None
+    assert leases.present is NONE
 
 
 class Gateway(BaseHTTPRequestHandler):

@@ -19,7 +19,8 @@ from typing import ClassVar, Final, Self
 from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import NEVER, Grant, Refused, new_owner, now
-from suites.locks.antipatterns.tutorial import CRASHED, EXCLUSION, UNFENCED
+from suites.locks.antipatterns.tutorial import CRASHED, UNFENCED
+from suites.locks.lease_claims import EXCLUSION
 from suites.locks.polling import polled
 from suites.locks.without.no_lock import Endless
 

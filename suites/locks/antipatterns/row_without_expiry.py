@@ -13,8 +13,8 @@ from checkers.claims import ANY, Claim, Hazard
 from checkers.row_format import Reason
 from infra.access import OPEN, Access
 from suites.lock import NEVER, Grant, Refused, new_owner, now
-from suites.locks.antipatterns.tutorial import ASKED, CRASHED, EXCLUSION, HAZARDS, UNFENCED
-from suites.locks.lease_claims import LOSSES
+from suites.locks.antipatterns.tutorial import ASKED, CRASHED, HAZARDS, UNFENCED
+from suites.locks.lease_claims import EXCLUSION, LOSSES, may_break
 from suites.locks.polling import polled
 from suites.locks.postgres_claims import MIN_TTL
 from suites.locks.postgres_session import PostgresSession
@@ -23,7 +23,6 @@ from suites.locks.without.no_lock import Endless
 _TABLE: Final = "rows_without_expiry (name text PRIMARY KEY, owner bigint NOT NULL)"
 _TAKE: Final = "INSERT INTO fencepost.rows_without_expiry VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING name"
 _FREE: Final = "DELETE FROM fencepost.rows_without_expiry WHERE name = $1 AND owner = $2 RETURNING name"
-_SWEEP: Final = "DELETE FROM fencepost.rows_without_expiry WHERE name = $1"
 
 
 class RowWithoutExpiry(Endless):
@@ -35,7 +34,7 @@ class RowWithoutExpiry(Endless):
     claims: ClassVar[tuple[Claim, ...]] = tuple(Claim(name, under=(ANY,)) for name in EXCLUSION)
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *CRASHED,
-        *(Hazard(name, LOSSES, "state-lost", certain=False) for name in ASKED),
+        *may_break(ASKED, LOSSES, "state-lost"),
         *(hazard for hazard in HAZARDS if hazard.mechanism == "late-delivery"),
     )
 
@@ -80,4 +79,4 @@ class RowWithoutExpiry(Endless):
     @classmethod
     def sweep(cls, endpoints: Sequence[str], names: Sequence[str], access: Access) -> None:
         """Nothing else removes a dead client's row."""
-        PostgresSession.sweep(endpoints[0], access, _SWEEP, names)
+        PostgresSession.sweep(endpoints[0], access, "rows_without_expiry", names)

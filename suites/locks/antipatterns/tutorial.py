@@ -14,13 +14,12 @@ from checkers.claims import NO_FAULT, Claim, Hazard
 from checkers.row_format import Reason
 from suites.lock import Grant, Indeterminate, Refused, new_owner, now
 from suites.locks import lease_claims
-from suites.locks.lease_claims import CLOCKS, SOUND
+from suites.locks.lease_claims import CLOCKS, EXCLUSION, SOUND, may_break
 from suites.locks.redis_node import TAKE, validity
 from suites.locks.redis_single import BY_LOSS, BY_THE_CLOCK, RedisLock
 
 UNFENCED: Final = ("set/unfenced",)
 """The lane in which the anti-patterns are tried."""
-EXCLUSION: Final = ("server-exclusion", "holder-exclusion")
 ASKED: Final = (*EXCLUSION, "no-lost-update")
 """The properties that are asked there of a lock without tokens and bounds."""
 
@@ -52,7 +51,7 @@ def broken(
 ) -> tuple[Hazard, ...]:
     """The hazards of a defect: properties that it breaks, those that it may break without a fault, and `HAZARDS`."""
     certain = (Hazard(name, under, mechanism) for name in properties)
-    return (*certain, *(Hazard(name, (NO_FAULT,), mechanism, certain=False) for name in may), *HAZARDS)
+    return (*certain, *may_break(may, (NO_FAULT,), mechanism), *HAZARDS)
 
 
 class TutorialLock(RedisLock):
