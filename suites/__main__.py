@@ -34,7 +34,7 @@ PASSING: Final = {"ignore_unknown_options": True, "help_option_names": ["--help"
 def _call(function: str, *given: object, **options: object) -> int:
     """The exit status of `main` of a module of `suites.commands`, which is loaded now. `BAD`: interrupted."""
     try:
-        return int(importlib.import_module(f"suites.commands.{function.replace('-', '_')}").main(*given, **options))
+        return int(importlib.import_module(f"suites.commands.{function}").main(*given, **options))
     except Trouble as trouble:
         machine.say(str(trouble))
         return trouble.status
@@ -49,7 +49,7 @@ def _call(function: str, *given: object, **options: object) -> int:
 
 
 def _command(name: str, purpose: str, *params: click.Parameter) -> click.Command:
-    return click.Command(name, callback=partial(_call, name), params=[*params], help=purpose)
+    return click.Command(name, callback=partial(_call, name.replace("-", "_")), params=[*params], help=purpose)
 
 
 def _nightly(name: str, purpose: str, *params: click.Parameter) -> click.Command:
