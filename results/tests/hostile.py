@@ -23,8 +23,7 @@ ATTACKS: Final = (
 )
 """Each string sets a global if it is run, or swallows the text behind it if it becomes markup."""
 
-OVERRIDE: Final = "\u202e"
-"""Right-to-left override: text behind it is shown backwards, even text of our own."""
+OVERRIDE: Final = "\u202e"  # right-to-left override: text behind it is shown backwards, even text of our own
 
 CONTROLS: Final = f"\x1b[31m{OVERRIDE}\0\ud800"
 

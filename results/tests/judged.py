@@ -18,8 +18,7 @@ from checkers.judging.judgement import judge_all
 
 FOLDER: Final = Path(__file__).with_suffix("")
 ANSWERS: Final = "judgements.json"
-Answers = dict[str, list[object]]
-"""Property → its verdict, and [kind, row, ...] of each violation."""
+Answers = dict[str, list[object]]  # property → its verdict, and [kind, row, ...] of each violation
 
 
 def judged(history: History) -> Answers:

@@ -21,8 +21,7 @@ LINES: Final = dict.fromkeys(("p", "tr", "dt", "figcaption", "div", "section", "
 }  # fmt: skip
 """Elements that are a line of their own in `Page.lines`, and how that line begins."""
 
-JOINED: Final = {"td": "|", "th": "|", "dd": ":"}
-"""Elements that continue a line, and the sign before them."""
+JOINED: Final = {"td": "|", "th": "|", "dd": ":"}  # elements that continue a line, and the sign before them
 
 
 def golden(name: str, text: str) -> str:

@@ -38,8 +38,7 @@ def cycle(phase: str, p50: float | None, p99: float | None, count: int = 10) -> 
     return {"phase": phase, "seconds": 4.0, "grants": 20, "acquire_ms": times}
 
 
-QUIET = {"cycles": [cycle("before", 12.34, None)], "recovery_s": []}
-"""Measures of a lane without a fault."""
+QUIET = {"cycles": [cycle("before", 12.34, None)], "recovery_s": []}  # measures of a lane without a fault
 WEAK = cell("redis", "none", Verdict.WEAKNESS_SHOWN, "herd-free")
 
 

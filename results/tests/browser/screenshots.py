@@ -28,8 +28,7 @@ FOLDER: Final = Path(__file__).parents[2] / "screenshots"
 CERTIFICATE: Final = "certificate.html"
 SCALE: Final = 1.5
 COLOURS: Final = 96
-MARGIN: Final = 20
-"""White pixels above and below a picture, in place of what the page has there."""
+MARGIN: Final = 20  # white pixels above and below a picture, in place of what the page has there
 WIDTH, LOWEST = 1240, 1500
 """The width and the greatest height of a picture without its margin, in CSS pixels."""
 

@@ -6,8 +6,7 @@ from typing import Final
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-CONTRAST: Final = 4.5
-"""The contrast that WCAG 2 demands of text of ordinary size (AA)."""
+CONTRAST: Final = 4.5  # the contrast that WCAG 2 demands of text of ordinary size (AA)
 
 _CONTRASTS: Final = """
 (paper) => {

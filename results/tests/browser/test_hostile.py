@@ -16,8 +16,7 @@ ON_CERTIFICATE: Final = (
     "lock", "property", "lane", "fault", "kind", "story", "aborted", "because", "version", "command", "suite",
     "planted", "rolled", "host", "component", "image", "packager",
 )  # fmt: skip
-NOT_ON_TRIAL: Final = ("key", "workload")
-"""Places whose strings the trial's page does not show."""
+NOT_ON_TRIAL: Final = ("key", "workload")  # places whose strings the trial's page does not show
 
 _MADE: Final = """
 () => ({

@@ -18,8 +18,7 @@ from results.tests.browser.made import Made
 from results.tests.browser.visit import Scheme, box, meddle, settle, visit
 from results.tests.test_index import cell
 
-Square = tuple[str, str]
-"""Lock and fault."""
+Square = tuple[str, str]  # lock and fault
 
 _SHOWN: Final = """
 () => [...document.querySelectorAll("#matrix a[data-i]")].filter((one) => one.checkVisibility()).map((one) =>

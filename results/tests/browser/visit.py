@@ -15,8 +15,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, FloatRect, Loca
 Motion = Literal["reduce", "no-preference"]
 Scheme = Literal["light", "dark"]
 
-PATIENCE: Final = 180_000
-"""Milliseconds for everything that a test waits for, long enough for a slow machine."""
+PATIENCE: Final = 180_000  # milliseconds for everything that a test waits for, long enough for a slow machine
 
 _WATCH: Final = """
 (() => {
