@@ -1,8 +1,7 @@
 """Mutants of the project's own code, and which of them its tests catch (``make mutate``).
 
 python -m suites.tests.code_mutants record             which test executes which line, and how long each test takes
-python -m suites.tests.code_mutants run                the stored mutants whose code still exists, each in the tests
-                                                       that execute its line, the shortest first
+python -m suites.tests.code_mutants run                stored mutants whose code exists, each in the tests of its line
 python -m suites.tests.code_mutants sample --seed 1    a new list of mutants, to be stored
 
 A mutant is one small change of one line. Each module outside tests gives at least one mutant, and more in proportion to

@@ -132,8 +132,7 @@ def _wrong(history: History, modules: AlteredModules, model: str, seconds: float
     settings = Settings(permits=history.facts.permits)
 
     def named(place: str) -> object:
-        module, _, name = place.partition(":")
-        return getattr(modules.module(module), name)
+        return getattr(modules.module(place.partition(":")[0]), place.partition(":")[2])
 
     with mock.patch.object(all_models, "resolve_name", named):  # models name their engines by their modules
         try:

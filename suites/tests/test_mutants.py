@@ -1,5 +1,6 @@
-"""Planted bugs and which of them are caught; statements of the literature and what was measured; lanes of cycles."""
+"""Planted bugs and which are caught; statements of the literature; releases known to be bad; lanes of cycles."""
 
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -11,18 +12,21 @@ import pytest
 from checkers.claims import Verdict
 from checkers.history.history import load
 from checkers.judging.judgement import Judgement, declared
+from checkers.properties.all_properties import PROPERTIES
 from checkers.properties.check_result import CheckResult
 from checkers.tests.build import FACTS, Book, cases
 from infra.backends import BACKENDS
 from infra.docker.servers_with_bugs import PLANTS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.plan import parse
+from results.certificate.certificate_files import issue
 from results.record import LaneRecord, TrialRecord
-from results.storage import summary
+from results.storage import files, summary
 from results.tests import samples
 from results.tests.judged import FOLDER, judged, kept
+from results.tests.upgrades import closed
 from suites.__main__ import main as suites
-from suites.commands import literature, mutants, readme
+from suites.commands import literature, mutants, readme, track_record
 from suites.commands.cycles import DRAWN, STORES, drawn_on, lanes_on
 from suites.commands.literature import STATEMENTS, Probe, Statement
 from suites.commands.mutants import Catch, Result, Score
@@ -320,6 +324,27 @@ def test_unknown_statements_start_nothing(capsys: pytest.CaptureFixture[str]) ->
     with patch("suites.commands.literature.Run.create", side_effect=AssertionError("a run was made")):
         assert suites(["literature", "--only", "zzzz"]) == 2
     assert capsys.readouterr() == ("", "fencepost: no statement contains 'zzzz'\n")
+
+
+def test_only_a_regression_that_a_bug_of_a_release_explains_is_right(tmp_path: Path) -> None:
+    assert all(set(bug.found_by) <= PROPERTIES.keys() for bug in track_record.bugs().values())
+    run = closed(tmp_path)
+    issue(run)
+    run.add({"exit status": 1})
+    certificate = json.loads((run.path / files.CERTIFICATE).read_text())
+    seen = certificate["promises"][0]["stages"]["baseline"] | {"because": "explained by revoked-early"}
+    loss = {"property": "fifo", "lock": "redis", "fault": "none", "seen": seen}
+    lost = [loss, {**loss, "property": "token-order", "seen": {**seen, "because": "token-repeated"}}]
+    stored = certificate | {"verdict": "REGRESSION", "regressed": lost}
+    (run.path / files.CERTIFICATE).write_text(json.dumps(stored))
+    releases, why = (("7.0", "8.0", "8.1"),), ("revoked-early",)
+    known = {each: track_record.Bug(each, "redis", releases, "", "", (each,), why) for each in ("fifo", "token-order")}
+    tries = {"TRIES": tmp_path / "tries.json", "bugs": lambda: known}
+    with patch.multiple(track_record, **tries), patch.object(track_record, "run_in", return_value=run) as ran:
+        assert track_record.main() == track_record.main() == 1
+        assert ran.call_count == 4  # what was tried is not tried again
+        assert [(each.bug, each.new) for each in track_record.stored() if each.right] == [("fifo", "8.0")]
+        assert "7.0 → 8.0: as it should be in 1 of 1" in readme._track_record()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -39,8 +39,7 @@ class Made:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.records = _records()
-        """Trials by the names of TRIALS."""
+        self.records = _records()  # trials by the names of TRIALS
 
     def page(self, name: str) -> Path:
         if name == "runs":
