@@ -54,13 +54,12 @@ def bits(words: Ints, begin: int, end: int) -> int:
 class Known(NamedTuple):
     """Configurations that were reached, by number; -1 for none."""
 
-    store: Ints  # `stride` numbers of each: event, state, mask of those in flight, mask of the unknown ones
-    parent: Ints  # of each the configuration that it came from
-    through: Ints  # of each the operation that led to it
-    tried: Ints  # of each how many of its choices were looked at
-    hashes: Ints  # of each
-    links: Ints  # of each another of equal hash
-    heads: Ints  # of each hash the latest one
+    store: list[int]  # `stride` numbers of each: event, state, mask of those in flight, mask of the unknown ones
+    parent: list[int]  # of each the configuration that it came from
+    through: list[int]  # of each the operation that led to it
+    tried: list[int]  # of each how many of its choices were looked at
+    hashes: list[int]  # of each
+    links: list[int]  # of each another that stands under the same number of `heads`
 
 
 NONE_FOUND, FOUND, STEPS_SPENT, MEMORY_SPENT = range(4)
@@ -178,9 +177,8 @@ def hashed(now: Ints, end: int) -> int:
 def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
     """Searches a table. steps: the most choices and passed returns; memory: the most configurations."""
     answered, masks, stride = table.answered, table.masks, table.stride
-    none = np.empty(0, np.int64)
-    known = _more_room(Known(none, none, none, none, none, none, none), stride)
-    stored = 0
+    known = Known([0][:0], [0][:0], [0][:0], [0][:0], [0][:0], [0][:0])
+    heads = _heads(known, 1024)
     heap = [(0, 0, 0)][:0]  # (- event, cost, - number): those that came further come first, then cheap ones, then new
     order = np.empty(len(table.kinds), np.int64)
     stamps = np.zeros(table.width, np.int64)
@@ -197,19 +195,21 @@ def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
         if event == answered:
             return SearchEnd(FOUND, _path(table, known, came_from, choice), furthest, taken)
         code = hashed(now, masks)
-        if not _met(known, now, code, masks):
+        if not _met(known, heads, now, code, masks):
+            stored = len(known.links)
             if stored == memory:
                 return SearchEnd(MEMORY_SPENT, order[:0], furthest, taken)
-            if stored == len(known.links):
-                known = _more_room(known, stride)
-            for word in range(stride):
-                known.store[stored * stride + word] = now[word]
-            bucket = code % len(known.heads)
-            known.hashes[stored], known.links[stored], known.heads[bucket] = code, known.heads[bucket], stored
-            known.parent[stored], known.through[stored], known.tried[stored] = came_from, choice, 0
+            if 2 * stored == len(heads):
+                heads = _heads(known, 4 * stored)
+            known.store.extend(now)
+            known.parent.append(came_from)
+            known.through.append(choice)
+            known.tried.append(0)
+            known.hashes.append(code)
+            known.links.append(heads[code % len(heads)])
+            heads[code % len(heads)] = stored
             cost = bits(now, masks, stride) * (answered + 1) + bits(now, 2, masks)
             heapq.heappush(heap, (-event, cost, -stored))
-            stored += 1
         choice = -1
         while choice < 0:
             if len(heap) == 0:
@@ -228,32 +228,20 @@ def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
 
 
 @kernel
-def _grown(old: Ints, size: int) -> Ints:
-    """A larger copy."""
-    new = np.empty(size, np.int64)
-    new[: len(old)] = old
-    return new
+def _heads(known: Known, size: int) -> Ints:
+    """Of each hash, to this size, the latest configuration, -1 for none. The earlier ones are linked to it."""
+    heads = np.full(size, -1, np.int64)
+    for n in range(len(known.links)):
+        known.links[n] = heads[known.hashes[n] % size]
+        heads[known.hashes[n] % size] = n
+    return heads
 
 
 @kernel
-def _more_room(known: Known, stride: int) -> Known:
-    """A copy with room for twice as many configurations, or for the first ones."""
-    stored = len(known.links)
-    room = max(512, 2 * stored)
-    links = np.empty(room, np.int64)
-    heads = np.full(2 * room, -1, np.int64)
-    for n in range(stored):
-        links[n] = heads[known.hashes[n] % (2 * room)]
-        heads[known.hashes[n] % (2 * room)] = n
-    store, parent, through = _grown(known.store, room * stride), _grown(known.parent, room), _grown(known.through, room)
-    return Known(store, parent, through, _grown(known.tried, room), _grown(known.hashes, room), links, heads)
-
-
-@kernel
-def _met(known: Known, now: Ints, code: int, masks: int) -> bool:
+def _met(known: Known, heads: Ints, now: Ints, code: int, masks: int) -> bool:
     """Whether a configuration was reached before with the same unknown operations spent as now, or fewer of them."""
     store, stride = known.store, len(now)
-    at = known.heads[code % len(known.heads)]
+    at = heads[code % len(heads)]
     while at >= 0:
         if known.hashes[at] == code:
             for word in range(stride):
