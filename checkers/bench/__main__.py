@@ -26,7 +26,6 @@ from checkers.history.history import History, save
 from checkers.row_format import NONE, F, Outcome
 
 UNANSWERED: Final = (0, 20, 50, 100)  # operations without an answer, in bad histories of one key
-SPEND: Final = 10.0  # seconds of CPU time after which Porcupine is not asked again
 
 
 class WrongResult(Exception):
@@ -81,7 +80,7 @@ def logs(options: Options) -> Iterator[str]:
     if options.alone:
         yield f"{cells} | | |"
         return
-    theirs = baseline.check(_packed("cas-register", histories, options.folder), runs=timing.RUNS, spend=SPEND)
+    theirs = baseline.check(_packed("cas-register", histories, options.folder))
     if theirs.valid != valid:
         raise WrongResult(f"of logs: ours {valid}, Porcupine {theirs.valid}")
     seconds = statistics.median(theirs.seconds)
@@ -144,10 +143,6 @@ def large_cases(*, quick: bool) -> Iterator[BenchCase]:
         yield BenchCase("cas-register", HistoryShape(operations, p, k, bad=bad))
 
 
-_NAMES: Final = {F.READ: "read", F.WRITE: "write", F.CAS: "cas"}
-_TYPES: Final = {Outcome.OK: "ok", Outcome.FAIL: "fail", Outcome.INFO: "info"}
-
-
 def edn(history: History) -> Iterator[str]:
     """Jepsen's ``history.edn``: one map a line, independent keys. Only for histories of registers."""
     for n, (time, process, kind, f, key, value) in enumerate(_events(history, "nil", "[{} {}]")):
@@ -177,8 +172,8 @@ def _events(history: History, nil: str, pair: str) -> Iterator[tuple[int, int, s
         shown = nil if value[row] == NONE or (begins and f[row] == F.READ) else str(value[row])
         if f[row] == F.CAS:
             shown = pair.format(base[row], value[row])
-        kind = "invoke" if begins else _TYPES[outcome[row]]
-        yield int(times[event]), process[row], kind, _NAMES[f[row]], key[row], shown
+        kind = "invoke" if begins else Outcome(outcome[row]).name.lower()
+        yield int(times[event]), process[row], kind, F(f[row]).name.lower(), key[row], shown
 
 
 def _ours(case: BenchCase, history: History) -> float:
@@ -208,7 +203,7 @@ def _row(case: BenchCase, options: Options, *more: object) -> str:
     del history
     if options.alone:
         return f"| {' | '.join([*words, '', '', ''])} |"
-    theirs = baseline.check(files, runs=timing.RUNS, spend=SPEND)
+    theirs = baseline.check(files)
     if not theirs.passed and theirs.valid != (not case.shape.bad,):
         raise WrongResult(f"{case}: Porcupine says {theirs.valid}")
     seconds = statistics.median(theirs.seconds)

@@ -11,17 +11,25 @@ from typing import Final
 
 import numpy as np
 
+from checkers.bench.timing import RUNS
 from checkers.history.history import History
 from checkers.row_format import INFINITY, NONE, F, Outcome
 
 SECONDS: Final = 60.0
 """CPU time that Porcupine may take for one check."""
+SPEND: Final = 10.0
+"""CPU time after which it is not asked again."""
 
 BYTES: Final = 8_000_000_000
 
 _SOURCE: Final = Path(__file__).parent / "porcupine"
 _MODULE: Final = "github.com/anishathalye/porcupine"
-_MODELS: Final[Mapping[str, int]] = {"mutex": 0, "fenced-store": 1, "cas-register": 2}
+_MODELS: Final[Mapping[str, tuple[int, str, str]]] = {
+    "mutex": (0, "owner", "owner"),
+    "fenced-store": (1, "token", "value"),
+    "cas-register": (2, "base", "value"),
+}
+"""The program's number of each model, and the columns that its models read."""
 _KINDS: Final[Mapping[F, int]] = {F.ACQUIRE: 0, F.RELEASE: 1, F.READ: 2, F.WRITE: 3, F.CAS: 4}
 _ANSWERS: Final[Mapping[str, bool]] = {"Ok": True, "Illegal": False}
 
@@ -76,9 +84,9 @@ def _go(*arguments: str) -> str:
     return done.stdout
 
 
-def check(files: Sequence[Path], *, runs: int, spend: float) -> BaselineTiming:
-    """Porcupine's answers on `packed` files; no run begins after `spend` s of CPU time. Raises PorcupineUnavailable."""
-    options = ["-seconds", str(SECONDS), "-bytes", str(BYTES), "-runs", str(runs), "-spend", str(spend)]
+def check(files: Sequence[Path]) -> BaselineTiming:
+    """Porcupine's answers on `packed` files. Raises PorcupineUnavailable."""
+    options = ["-seconds", str(SECONDS), "-bytes", str(BYTES), "-runs", str(RUNS), "-spend", str(SPEND)]
     done = subprocess.run([build(), *options, *files], capture_output=True, text=True, check=False)
     if done.returncode:
         raise PorcupineUnavailable(f"Porcupine ended with status {done.returncode}: {done.stderr.strip()[-200:]}")
@@ -91,23 +99,18 @@ def packed(model: str, history: History) -> bytes:
     """The history as the program reads it."""
     c = history.columns
     codes = np.zeros(256, np.uint8)
-    for kind, code in _KINDS.items():
-        codes[kind] = code
-    first, second = {
-        "mutex": (c["owner"], c["owner"]),
-        "fenced-store": (c["token"], c["value"]),
-        "cas-register": (c["base"], c["value"]),
-    }[model]
+    codes[list(_KINDS)] = list(_KINDS.values())
+    number, first, second = _MODELS[model]
     columns = (
         c["inv"].astype("<i8"),
         np.where(c["outcome"] == Outcome.INFO, INFINITY, c["ret"]).astype("<i8"),
-        _numbers(history, first),
-        _numbers(history, second),
+        _numbers(history, c[first]),
+        _numbers(history, c[second]),
         c["key"].astype("<u4"),
         codes[c["f"]],
         c["outcome"].astype(np.uint8),
     )
-    head = np.array([_MODELS[model], len(history), max(len(history.facts.keys), 1)], "<i8")
+    head = np.array([number, len(history), max(len(history.facts.keys), 1)], "<i8")
     return b"FPBENCH1" + head.tobytes() + b"".join(column.tobytes() for column in columns)
 
 

@@ -6,7 +6,7 @@ process lies one short pause, at a random place. A valid history is so by constr
 planted at a random place, which no reading of the unknown operations can explain.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -51,31 +51,23 @@ def mutex(shape: HistoryShape) -> History:
     # The k-th acquire and the k-th release are of one owner.
     acquires, releases = np.flatnonzero(rows["f"] == F.ACQUIRE), np.flatnonzero(rows["f"] == F.RELEASE)
     spared = NONE
-    ghost: Table | None = None
+    ghosts: list[Table] = []
     if shape.bad:
         room = np.flatnonzero(rows["inv"][releases] - rows["ret"][acquires] >= 8)
         if not len(room):
             raise TooSmall(f"no hold of {shape} is long enough for another inside it")
         spared = int(rng.choice(room))
         begin = int(rows["ret"][acquires[spared]])
-        ghost = _table(
-            2,
-            f=[F.ACQUIRE, F.RELEASE],
-            inv=[begin + 1, begin + 4],
-            ret=[begin + 2, begin + 5],
-            owner=len(acquires) + 1,
-            key=int(rows["key"][acquires[spared]]),
-            process=shape.processes,
-        )
-    if shape.unknown:
-        choice = _sample(rng, len(acquires), shape.unknown, spared)
-        never, freed = choice[::2], choice[1::2]
-        rows["outcome"][acquires[never]] = Outcome.INFO
-        rows["outcome"][releases[freed]] = Outcome.INFO
-        gone = np.zeros(len(rows["f"]), bool)
-        gone[releases[never]] = True
-        rows = {name: column[~gone] for name, column in rows.items()}
-    return _history("mutex", shape, rows, ghost)
+        inv, ret, key = [begin + 1, begin + 4], [begin + 2, begin + 5], rows["key"][acquires[spared]]
+        owner, process = len(acquires) + 1, shape.processes
+        ghosts = [_table(2, f=[F.ACQUIRE, F.RELEASE], inv=inv, ret=ret, owner=owner, key=key, process=process)]
+    choice = _sample(rng, np.ones(len(acquires), bool), shape.unknown, spared)
+    never, freed = choice[::2], choice[1::2]
+    rows["outcome"][acquires[never]] = Outcome.INFO
+    rows["outcome"][releases[freed]] = Outcome.INFO
+    rows = {name: np.delete(column, releases[never]) for name, column in rows.items()}
+    rows = _joined([rows, *ghosts])
+    return _history("mutex", shape, rows)
 
 
 def fenced(shape: HistoryShape) -> History:
@@ -107,9 +99,7 @@ def fenced(shape: HistoryShape) -> History:
     if shape.bad:
         spared = stale, _ = _stale_write(rng, rows, write, accepted)
         rows["outcome"][stale], rows["reason"][stale] = Outcome.OK, Reason.NONE
-    if shape.unknown:
-        choice = _sample(rng, n, shape.unknown, *spared, among=write & accepted)
-        rows["outcome"][choice] = Outcome.INFO
+    rows["outcome"][_sample(rng, write & accepted, shape.unknown, *spared)] = Outcome.INFO
     return _history("fenced-store", shape, rows)
 
 
@@ -132,9 +122,7 @@ def cas_register(shape: HistoryShape) -> History:
     if shape.bad:
         spared = read, older, _ = _stale_read(rng, rows, changes)
         rows["value"][read] = rows["value"][older]
-    if shape.unknown:
-        choice = _sample(rng, shape.operations, shape.unknown, *spared, among=changes)
-        rows["outcome"][choice] = Outcome.INFO
+    rows["outcome"][_sample(rng, changes, shape.unknown, *spared)] = Outcome.INFO
     return _history("cas-register", shape, rows)
 
 
@@ -175,12 +163,10 @@ def leases(shape: HistoryShape) -> History:
         at = int(renewed[spared]) + STEP
         parts.append(_table(1, f=F.ACQUIRE, inv=at, ret=at + 1, owner=holds + 1, key=int(key[whose[spared]]), ttl=ttl))
         spared = int(whose[spared])
-    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    rows = _joined(parts)
     rows["process"] = rows["key"] * 2 + rows["owner"] // shape.keys % 2
-    if shape.unknown:
-        among = (rows["f"] == F.RELEASE) & (rows["owner"] != spared + 1)
-        choice = _sample(rng, len(among), shape.unknown, among=among)
-        rows["outcome"][choice] = Outcome.INFO
+    among = (rows["f"] == F.RELEASE) & (rows["owner"] != spared + 1)
+    rows["outcome"][_sample(rng, among, shape.unknown)] = Outcome.INFO
     return _history("lease", shape, rows)
 
 
@@ -253,9 +239,9 @@ def _widen(rows: Table, point: Ints, rng: np.random.Generator) -> None:
     rows["inv"][order], rows["ret"][order] = inv, ret
 
 
-def _sample(rng: np.random.Generator, n: int, count: int, *spared: int, among: Flags | None = None) -> Ints:
-    """Some of n things, without those to be spared. Raises TooSmall."""
-    allowed = np.ones(n, bool) if among is None else among.copy()
+def _sample(rng: np.random.Generator, among: Flags, count: int, *spared: int) -> Ints:
+    """Some of the things in the mask `among`, without those to be spared. Raises TooSmall."""
+    allowed = among.copy()
     allowed[[thing for thing in spared if thing >= 0]] = False
     candidates = np.flatnonzero(allowed)
     if len(candidates) < count:
@@ -296,9 +282,11 @@ def _table(n: int, **given: Any) -> Table:
     return rows
 
 
-def _history(name: str, shape: HistoryShape, rows: Table, ghost: Table | None = None) -> History:
-    if ghost is not None:
-        rows = {column: np.concatenate([rows[column], ghost[column]]) for column in rows}
+def _joined(tables: Sequence[Table]) -> Table:
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+
+
+def _history(name: str, shape: HistoryShape, rows: Table) -> History:
     order = np.argsort(rows["inv"], kind="stable")
     rows = {column: values[order] for column, values in rows.items()}
     rows["process"] += (int(rows["process"].max(initial=0)) + 1) * _unanswered_before(rows)
@@ -311,11 +299,9 @@ def _history(name: str, shape: HistoryShape, rows: Table, ghost: Table | None = 
 
 def _unanswered_before(rows: Table) -> Ints:
     """How many earlier operations of its process were never answered: a process number is not used again after one."""
-    n = len(rows["process"])
-    order = np.lexsort((np.arange(n), rows["process"]))
-    unanswered = (rows["outcome"][order] == Outcome.INFO).astype(np.int64)
-    counted = np.concatenate(([0], np.cumsum(unanswered)))[:-1]
-    begins = np.searchsorted(rows["process"][order], rows["process"][order])
-    result = np.empty(n, np.int64)
-    result[order] = counted - counted[begins]
+    order = np.argsort(rows["process"], kind="stable")
+    process, unanswered = rows["process"][order], rows["outcome"][order] == Outcome.INFO
+    before = np.cumsum(unanswered) - unanswered
+    result = np.empty(len(order), np.int64)
+    result[order] = before - before[np.searchsorted(process, process)]
     return result

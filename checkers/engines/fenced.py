@@ -1,10 +1,8 @@
 """A store that compares fencing tokens: exact in near-linear time.
 
 Source: checkers/CONDITIONS.md, sections 17 and 18. Tokens order all accesses except those of one token, a group. If
-the fence is on writes alone, most keys pass a first look (`checkers.engines.fenced_screen`) and need no more.
-
-Keys are left to the search if a value that was read may be of several writes (if the fence is on reads too: only if
-accesses of one token overlap, or one of these writes was never answered), or if free or silent reads have no own place.
+the fence is on writes alone, most keys pass a first look (`checkers.engines.fenced_screen`) and need no more. What is
+left to the search: `REPEATED` and `LOOSE`.
 """
 
 from collections.abc import Iterator
@@ -16,22 +14,24 @@ from checkers.engines.comparable_values import Values, compact, values_of
 from checkers.engines.fenced_accesses import (
     HIGHEST,
     LOWEST,
+    REFUSED,
     UNKNOWN,
+    UNREAD,
     AccessColumns,
     Accesses,
     Terms,
     classified,
     grouped,
     sequential,
-    unanswered,
+    settled,
+    traced,
     unsettled,
 )
 from checkers.engines.fenced_order import arranged, within
-from checkers.engines.fenced_origins import UNREAD, settled, traced
 from checkers.engines.fenced_refusals import Reasons, StoreColumns, explanations, needless
 from checkers.engines.fenced_screen import doubtful
 from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, Findings, carried_over, overtaken, surveyed
-from checkers.engines.kernel import SMALL, Column, kernel
+from checkers.engines.kernel import SMALL, Column, kernel, no_rows
 from checkers.history.finding import Finding
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
@@ -60,14 +60,10 @@ def fenced_store(history: History, settings: Settings) -> EngineAnswer:
     broken = _judged(columns, terms)
     keys = columns.key[broken.at]
     conflicts = tuple(
-        Conflict(KINDS[place.kind], int(columns.key[place.at]), tuple(dict.fromkeys((*rivals, *place.proof))))
-        for place in _places(broken, np.unique(keys, return_index=True)[1] if len(keys) else keys)
-        for rivals in [_rivals(history, place)]
+        Conflict(KINDS[place.kind], int(columns.key[place.at]), _with_rivals(history, place))
+        for place in _places(broken, np.unique(keys, return_index=True)[1])
     )
-    undecided = _undecided(broken)
-    for conflict in conflicts:
-        undecided.pop(conflict.key, None)
-    return EngineAnswer(conflicts, undecided, lambda: _order(columns, terms))
+    return EngineAnswer(conflicts, _undecided(broken, columns), lambda: _order(columns, terms))
 
 
 def fenced_findings(history: History, rule: Rule) -> tuple[list[Finding], dict[int, str]]:
@@ -79,8 +75,7 @@ def fenced_findings(history: History, rule: Rule) -> tuple[list[Finding], dict[i
         # For a needless refusal only the refusal itself is told, not what came too late to explain it.
         rows = place.proof[-1:] if place.kind == NEEDLESS else place.proof
         findings.append(Finding(KINDS[place.kind], int(columns.inv[place.at]), rows))
-    bad = {int(columns.key[finding.rows[0]]) for finding in findings}
-    return findings, {k: why for k, why in _undecided(broken).items() if k not in bad}
+    return findings, _undecided(broken, columns)
 
 
 class _Place(NamedTuple):
@@ -102,21 +97,24 @@ def _places(broken: Broken, chosen: Column) -> Iterator[_Place]:
         yield _Place(kind, at, rows, (*before, last))
 
 
-def _rivals(history: History, place: _Place) -> tuple[int, ...]:
-    """For a needless refusal, the accesses that keep a write of a higher token from being first in its group."""
+def _with_rivals(history: History, place: _Place) -> tuple[int, ...]:
+    """The proof; of a needless refusal also the accesses that keep a write of a higher token from coming first."""
     rival = place.rows[0]
     if place.kind != NEEDLESS or rival < 0:
-        return ()
+        return place.proof
     c = history.columns
     peers = c["key"] == c["key"][rival]
     written = peers & (c["f"] == F.WRITE) & (c["token"] == c["token"][rival])
     read = peers & (c["f"] == F.READ) & (c["outcome"] == Outcome.OK) & np.isin(c["value"], c["value"][written])
-    return tuple(np.flatnonzero(written | read).tolist())
+    return tuple(dict.fromkeys((*np.flatnonzero(written | read).tolist(), *place.proof)))
 
 
-def _undecided(broken: Broken) -> dict[int, str]:
+def _undecided(broken: Broken, columns: AccessColumns) -> dict[int, str]:
+    """Keys without findings that only a search can judge, and why."""
     reasons = dict.fromkeys(np.flatnonzero(broken.repeated).tolist(), REPEATED)
-    return reasons | dict.fromkeys(np.flatnonzero(broken.loose).tolist(), LOOSE)
+    reasons |= dict.fromkeys(np.flatnonzero(broken.loose).tolist(), LOOSE)
+    bad = set(columns.key[broken.at].tolist())
+    return {key: why for key, why in reasons.items() if key not in bad}
 
 
 def _judged(columns: AccessColumns, terms: Terms) -> Broken:
@@ -140,8 +138,8 @@ def _judged(columns: AccessColumns, terms: Terms) -> Broken:
 
 def _order(columns: AccessColumns, terms: Terms) -> Rows:
     """The rows of the keys that are decided and not broken, those of each key in an order of linearization points."""
-    store, reasons, findings, _ = examined(*numbered(columns, terms))
-    store.skip[columns.key[findings.at[: findings.used]]] = True
+    store, reasons, broken = examined(*numbered(columns, terms))
+    store.skip[columns.key[broken.at]] = True
     return arranged(store, reasons)
 
 
@@ -209,39 +207,50 @@ def screened(columns: AccessColumns, terms: Terms) -> Column:
 
 
 @kernel
-def examined(columns: AccessColumns, terms: Terms) -> tuple[StoreColumns, Reasons, Findings, Column]:
-    """(all that is known, what may explain refusals, all findings, of each key whether it has loose reads)."""
+def examined(columns: AccessColumns, terms: Terms) -> tuple[StoreColumns, Reasons, Broken]:
+    """(all that is known, what may explain refusals, what is wrong)."""
     key, keys = columns.key, terms.keys
     kind, tokens, values, odd = classified(columns, terms)
     loose = unsettled(kind, columns, keys) if odd else np.full(keys, False, np.bool_)
     group, begin = grouped(kind, columns, tokens, odd)
-    origin, home = np.full(len(kind), UNREAD, np.int32), np.full(len(kind), -1, np.int32)
+    origin, home = np.full(len(kind), UNREAD, np.int32), no_rows(len(kind))
     accesses = Accesses(kind, key, columns.value, columns.inv, columns.ret, group, begin, origin, home)
     traced(accesses, values, terms.initial)
     settled(accesses, terms.reads)
     turn = sequential(accesses) if terms.reads else np.full(keys, False, np.bool_)
-    survey, findings = surveyed(accesses, turn, terms)
-    before, last, skip, findings = overtaken(accesses, survey.early, survey.latest, findings)
-    final_write, reader, findings = carried_over(accesses, survey, skip, terms.initial, findings)
-    lead, findings = within(accesses, survey, final_write, reader, findings)
+    findings = [(0, 0, 0, 0, 0, 0)][:0]
+    survey = surveyed(accesses, turn, terms, findings)
+    before, last, skip = overtaken(accesses, survey.early, survey.latest, findings)
+    final_write, reader = carried_over(accesses, survey, skip, terms.initial, findings)
+    lead = within(accesses, survey, final_write, reader, findings)
     for k in range(keys):
         skip[k] = skip[k] or survey.doubtful[k] or loose[k]
     store = StoreColumns(terms, accesses, survey, before, last, final_write, lead, skip)
-    spared = unanswered(kind)
+    spared = [0][:0]  # the rows of refused and unknown accesses
+    for row in range(len(kind)):
+        if UNKNOWN <= kind[row] <= REFUSED:
+            spared.append(row)
     reasons = explanations(store, spared)
-    return store, reasons, needless(store, reasons, spared, findings), loose
+    needless(store, reasons, spared, findings)
+    return store, reasons, _broken(findings, store, loose)
+
+
+@kernel
+def _broken(findings: Findings, store: StoreColumns, loose: Column) -> Broken:
+    kind, origin, count = store.accesses.kind, store.accesses.origin, len(findings)
+    kinds, at = np.empty(count, np.int64), np.empty(count, np.int64)
+    rows, readers = np.empty(PROOF * count, np.int64), np.full(PROOF * count, -1, np.int64)
+    for n in range(count):
+        kinds[n], at[n] = findings[n][0], findings[n][1]
+        for place in range(PROOF):
+            row = findings[n][2 + place]
+            rows[PROOF * n + place] = row
+            if row >= 0 and kind[row] == UNKNOWN and origin[row] >= 0:
+                readers[PROOF * n + place] = origin[row]
+    return Broken(kinds, at, rows, readers, store.survey.doubtful, loose)
 
 
 @kernel
 def judged(columns: AccessColumns, terms: Terms) -> Broken:
     """Judges all keys."""
-    store, _, findings, loose = examined(columns, terms)
-    kind, origin = store.accesses.kind, store.accesses.origin
-    rows = findings.rows[: PROOF * findings.used]
-    readers = np.full(len(rows), -1, np.int64)
-    for n in range(len(rows)):
-        row = rows[n]
-        if row >= 0 and kind[row] == UNKNOWN and origin[row] >= 0:
-            readers[n] = origin[row]
-    used = findings.used
-    return Broken(findings.kind[:used], findings.at[:used], rows, readers, store.survey.doubtful, loose)
+    return examined(columns, terms)[2]

@@ -1,7 +1,8 @@
-"""The accesses to fenced stores as columns, what each access proves, and groups: the accesses of one key and token.
+"""The accesses to fenced stores: what each proves, its group (the accesses of one key and token), whose value it read.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. Each number in the range of a key's tokens has a group, used or not:
-O(n), as there are no large gaps between these numbers.
+Source: checkers/CONDITIONS.md, sections 17 and 18. Each number in the range of a key's tokens has a group, used or not,
+and values are looked up in a table over each key's range of values, or over the range of all values if each value
+belongs to one key: O(n), as there are no large gaps between these numbers.
 """
 
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.engines.codes import FAIL, NOT_OWNER, OK, READ, STALE_TOKEN, WRITE
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.row_format import FINAL, INFINITY, NONE
 
 NOTHING, ACCEPTED, UNKNOWN, READ_UNKNOWN, READ_REFUSED, REFUSED, READ_OK, FREE, SILENT, IDLE = range(10)
@@ -17,6 +18,13 @@ NOTHING, ACCEPTED, UNKNOWN, READ_UNKNOWN, READ_REFUSED, REFUSED, READ_OK, FREE, 
 REFUSED are writes; UNKNOWN writes were never answered. READ_UNKNOWN and READ_REFUSED exist only where reads are fenced.
 FREE: a read past a fence that other reads must pass; it raises nothing. SILENT: a fenced read that was answered with an
 unknown value. IDLE: another read with an unknown value; it raises nothing either, so it has a place anywhere."""
+
+# What stands in `Accesses.origin` in place of a row.
+UNREAD = -1  # an unknown write whose value nobody read
+INITIAL = -2
+REPEATED = -3  # several writes of this value may have been accepted, or one beside the initial value
+UNSURE = -4  # likewise, and one of them was never answered
+UNWRITTEN = -5
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
@@ -56,7 +64,7 @@ class Accesses(NamedTuple):
     group: Column  # the accesses of one key and token, -1 for none; a free read belongs to its key's last group. Groups
     # are numbered in order of key and token, each key's first one being that of its initial value
     begin: Column  # of each key, not row, its first group; one entry more than there are keys
-    origin: Column  # of a read the write of its value, of a write a read of its value: see `fenced_origins`
+    origin: Column  # of a read the write of its value, of a write a read of its value: see `traced`
     home: Column  # the group in which the access certainly counts, -1 for none
 
 
@@ -114,7 +122,7 @@ def unsettled(kind: Column, columns: AccessColumns, keys: int) -> Column:
     """
     key, value, inv, ret = columns.key, columns.value, columns.inv, columns.ret
     settled = np.zeros(keys, np.int64)
-    first = np.full(keys, -1, np.int32)
+    first = no_rows(keys)
     result = np.full(keys, False, np.bool_)
     for row in range(len(kind)):
         what, k = kind[row], key[row]
@@ -137,18 +145,6 @@ def unsettled(kind: Column, columns: AccessColumns, keys: int) -> Column:
             if kind[row] == FREE and result[key[row]]:
                 kind[row] = IDLE
     return result
-
-
-@kernel
-def unanswered(kind: Column) -> Column:
-    """The rows of refused and unknown accesses, in order of invocation."""
-    rows = np.empty(len(kind), np.int32)
-    count = 0
-    for row in range(len(kind)):
-        if UNKNOWN <= kind[row] <= REFUSED:
-            rows[count] = row
-            count += 1
-    return rows[:count]
 
 
 @kernel
@@ -188,7 +184,7 @@ def grouped(kind: Column, columns: AccessColumns, tokens: Range, odd: int) -> tu
     """`group` and `begin` of `Accesses`. kind, tokens, odd: see `classified`."""
     key, token, low, high = columns.key, columns.token, tokens.low, tokens.high
     keys = len(low)
-    group = np.full(len(kind), -1, np.int32)
+    group = no_rows(len(kind))
     begin = np.zeros(keys + 1, np.int64)
     for k in range(keys):
         begin[k + 1] = begin[k] + 1 + (high[k] - low[k] + 1 if low[k] <= high[k] else 0)
@@ -218,3 +214,79 @@ def sequential(accesses: Accesses) -> Column:
             result[accesses.key[row]] = False
         busy[here] = INFINITY if UNKNOWN <= what <= READ_UNKNOWN else ret[row]
     return result
+
+
+@kernel
+def traced(accesses: Accesses, values: Range, initial: int) -> None:
+    """Fills in `origin`, which was `UNREAD`: of each accepted read the row of its write, or a constant of this module.
+
+    Of an unknown write the row of a read that proves it accepted, or such a constant. values: the values written. There
+    must be room for them in a table, and no two keys may have written one value where they share the table.
+    """
+    kind, key, value, origin = accesses.kind, accesses.key, accesses.value, accesses.origin
+    low, high = values.low, values.high
+    base, total = layout(values, 2 * len(kind) + 64)
+    write_of = no_rows(total + len(low))  # behind the table: those of initial values
+    for row in range(len(kind)):
+        what, k = kind[row], key[row]
+        if ACCEPTED <= what <= UNKNOWN or what == REFUSED:
+            place = total + k if value[row] == initial else base[k] + value[row]
+            write_of[place] = _written(kind, origin, write_of[place], row)
+    for row in range(len(kind)):
+        if READ_OK <= kind[row] <= FREE:
+            k, seen = key[row], value[row]
+            write = -1
+            if seen == initial:
+                write = write_of[total + k]
+            elif low[k] <= seen <= high[k]:
+                write = write_of[base[k] + seen]
+                if write >= 0 and key[write] != k:
+                    write = -1
+            origin[row] = _read(kind, origin, write, row, seen == initial)
+
+
+@kernel
+def _written(kind: Column, origin: Column, other: int, row: int) -> int:
+    """The write that stands for two writes of one value. other: -1 if there is no other write."""
+    if kind[row] == REFUSED:
+        return other if other >= 0 else row
+    if other < 0 or kind[other] == REFUSED:
+        return row
+    if kind[row] == UNKNOWN or kind[other] == UNKNOWN or origin[other] == UNSURE:
+        origin[other] = UNSURE
+    else:
+        origin[other] = REPEATED
+    return other
+
+
+@kernel
+def _read(kind: Column, origin: Column, write: int, row: int, initial: int) -> int:
+    """Origin of a read, given the write that stands for its value (-1 for none)."""
+    if initial and (write < 0 or kind[write] == REFUSED):
+        return INITIAL
+    if write < 0:
+        return UNWRITTEN
+    if kind[write] == REFUSED:
+        return write
+    if origin[write] == REPEATED or origin[write] == UNSURE:
+        return int(origin[write])
+    if initial:
+        return UNSURE if kind[write] == UNKNOWN else REPEATED
+    if kind[write] == UNKNOWN:
+        origin[write] = row
+    return write
+
+
+@kernel
+def settled(accesses: Accesses, reads: int) -> None:
+    """Fills in `home`, once `origin` is known: of reads, and of writes that were certainly accepted. See `Terms`."""
+    kind, group, origin, home = accesses.kind, accesses.group, accesses.origin, accesses.home
+    for row in range(len(kind)):
+        what, other = kind[row], origin[row]
+        if what == ACCEPTED or (what == UNKNOWN and other >= 0) or (reads == 1 and READ_OK <= what <= FREE):
+            home[row] = group[row]
+        elif READ_OK <= what <= FREE:
+            if other == INITIAL:
+                home[row] = accesses.begin[accesses.key[row]]
+            elif other >= 0 and kind[other] != REFUSED:
+                home[row] = group[other]

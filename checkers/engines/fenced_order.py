@@ -12,8 +12,8 @@ import numpy as np
 
 from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, REFUSED, Accesses
 from checkers.engines.fenced_refusals import Reasons, StoreColumns
-from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, Findings, Survey, noted
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, Findings, Survey
+from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.history.counting import apart
 from checkers.history.history import Columns
 from checkers.models.engine_answer import Rows
@@ -27,51 +27,17 @@ def returned(first_ret: Column, ret: Column, write: int) -> int:
 
 
 @kernel
-def _before(accesses: Accesses, survey: Survey, row: int, other: int) -> bool:
-    """Whether a write's cluster stands before another's: by groups, and in a group as they fit if any order fits."""
-    group, inv, ret = accesses.group, accesses.inv, accesses.ret
-    if group[row] != group[other]:
-        return bool(group[row] < group[other])
-    f, s = returned(survey.first_ret, ret, row), inv[survey.last_inv[row]]
-    g, t = returned(survey.first_ret, ret, other), inv[survey.last_inv[other]]
-    if max(f, s) != max(g, t):
-        return bool(max(f, s) < max(g, t))
-    return bool(f < s if (f < s) != (g < t) else row < other)
-
-
-@kernel
-def _sorted(rows: Column, accesses: Accesses, survey: Survey) -> Column:
-    """The writes in the order of their clusters: Shell's sort, with the gaps of Gonnet and Baeza-Yates (1991)."""
-    result = np.empty(len(rows), np.int32)
-    for n in range(len(rows)):
-        result[n] = rows[n]
-    gap = len(rows)
-    while gap > 1:
-        gap = max((5 * gap - 1) // 11, 1)
-        for n in range(gap, len(rows)):
-            row, place = result[n], n
-            while place >= gap and _before(accesses, survey, row, result[place - gap]):
-                result[place] = result[place - gap]
-                place -= gap
-            result[place] = row
-    return result
-
-
-@kernel
-def within(
-    accesses: Accesses, survey: Survey, final_write: Column, reader: Column, findings: Findings
-) -> tuple[Column, Findings]:
+def within(accesses: Accesses, survey: Survey, final_write: Column, reader: Column, findings: Findings) -> Column:
     """Checks groups of keys without turns: carried reads first, then clusters, last the cluster that later groups read.
 
-    (of each group the write invoked first among those whose clusters may come first in it, -1 for none; findings).
+    Of each group the write invoked first among those whose clusters may come first in it, -1 for none.
     """
     inv, ret, group = accesses.inv, accesses.ret, accesses.group
     first_ret, last_inv = survey.first_ret, survey.last_inv
     groups = len(final_write)
     # Of each group the two writes whose clusters have the smallest f.
-    low = np.full(groups, -1, np.int32)
-    second = np.full(groups, -1, np.int32)
-    top = np.full(groups, -1, np.int32)
+    low, second = no_rows(groups), no_rows(groups)
+    top = no_rows(groups)
     hard = np.full(groups, False, np.bool_)
     for row in survey.writes:
         here = group[row]
@@ -88,48 +54,43 @@ def within(
     for here in range(groups):
         late = survey.carried_late[here]
         if late >= 0 and low[here] >= 0 and inv[late] > returned(first_ret, ret, low[here]):
-            findings = noted(findings, STALE_READ, int(late), (int(first_ret[low[here]]), int(late), -1, -1))
+            findings.append((STALE_READ, late, first_ret[low[here]], late, -1, -1))
         last = final_write[here]
         if last >= 0 and top[here] >= 0 and inv[top[here]] > returned(first_ret, ret, last):
-            at = int(top[here])
-            findings = noted(findings, OVERWRITTEN, at, (int(first_ret[last]), at, int(reader[here]), -1))
+            findings.append((OVERWRITTEN, top[here], first_ret[last], top[here], reader[here], -1))
         any_hard = any_hard or hard[here]
     if any_hard:
-        rows = np.empty(len(survey.writes), np.int32)
-        count = 0
-        for row in survey.writes:
-            if hard[group[row]] and final_write[group[row]] != row:
-                rows[count] = row
-                count += 1
-        findings = _zones(rows[:count], accesses, survey, findings)
-    lead = np.full(groups, -1, np.int32)
+        _zones(hard, final_write, accesses, survey, findings)
+    lead = no_rows(groups)
     for row in survey.writes:
         here = group[row]
         if lead[here] < 0:
             other = second[here] if low[here] == row else low[here]
             if other < 0 or (final_write[here] != row and inv[last_inv[row]] <= returned(first_ret, ret, other)):
                 lead[here] = row
-    return lead, findings
+    return lead
 
 
 @kernel
-def _zones(rows: Column, accesses: Accesses, survey: Survey, findings: Findings) -> Findings:
-    """Adds contradictions between clusters, for groups whose clusters do not fit in order of invocation."""
+def _zones(hard: Column, final_write: Column, accesses: Accesses, survey: Survey, findings: Findings) -> None:
+    """Adds contradictions between clusters, for groups whose clusters do not fit in order of invocation (`hard`)."""
     group, inv, ret = accesses.group, accesses.inv, accesses.ret
     first_ret, last_inv = survey.first_ret, survey.last_inv
-    rows = _sorted(rows, accesses, survey)
-    worst = -1
-    for n in range(len(rows)):
-        row = rows[n]
-        if n == 0 or group[rows[n - 1]] != group[row]:
-            worst = -1
+    clusters = [(0, 0, 0, 0)][:0]  # (group, max(f, s), f >= s, write)
+    for row in survey.writes:
+        if hard[group[row]] and final_write[group[row]] != row:
+            f, s = returned(first_ret, ret, row), inv[last_inv[row]]
+            clusters.append((group[row], max(f, s), int(f >= s), row))
+    clusters.sort()
+    worst, before = -1, -1
+    for here, _, _, row in clusters:
+        if here != before:
+            worst, before = -1, here
         if worst >= 0 and returned(first_ret, ret, row) < inv[last_inv[worst]]:
-            begun, late = int(last_inv[row]), int(last_inv[worst])
-            proof = int(first_ret[worst]), begun, int(first_ret[row]), late
-            findings = noted(findings, WITHIN_TOKEN, max(late, begun), proof)
+            begun, late = last_inv[row], last_inv[worst]
+            findings.append((WITHIN_TOKEN, max(late, begun), first_ret[worst], begun, first_ret[row], late))
         if worst < 0 or last_inv[row] > last_inv[worst]:
             worst = row
-    return findings
 
 
 def arranged(store: StoreColumns, reasons: Reasons) -> Rows:

@@ -6,11 +6,9 @@ one refusal never rules out what explains another. O(n), and a binary search for
 
 from typing import NamedTuple
 
-import numpy as np
-
 from checkers.engines.fenced_accesses import READ_REFUSED, READ_UNKNOWN, REFUSED, UNKNOWN, Accesses, Terms
-from checkers.engines.fenced_survey import NEEDLESS, Findings, Survey, noted
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.fenced_survey import NEEDLESS, Findings, Survey
+from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.row_format import INFINITY
 
 
@@ -36,27 +34,25 @@ class Reasons(NamedTuple):
 
 
 @kernel
-def explanations(store: StoreColumns, spared: Column) -> Reasons:
+def explanations(store: StoreColumns, spared: list[int]) -> Reasons:
     """What may explain refusals. spared: the rows of refused and unknown accesses, in order of invocation."""
     kind, key, _, inv, _, group, begin, _, home = store.accesses
     latest, first_write, carried = store.survey.latest, store.survey.first_write, store.survey.carried
     before, strict = store.before, store.terms.strict
     groups = len(latest)
-    first = np.full(groups, -1, np.int32)
+    first = no_rows(groups)
     for here in range(groups):
         if carried[here] >= 0:
             first[here] = carried[here]
         elif first_write[here] >= 0:
             first[here] = first_write[here] if store.survey.turn[key[first_write[here]]] else store.lead[here]
-    write = np.full(groups, -1, np.int32)
-    read = np.full(groups, -1, np.int32)
+    write, read = no_rows(groups), no_rows(groups)
     for row in spared:
         if kind[row] == UNKNOWN and write[group[row]] < 0 and home[row] < 0:
             write[group[row]] = row
         elif kind[row] == READ_UNKNOWN and read[group[row]] < 0:
             read[group[row]] = row
-    above = np.full(groups, -1, np.int32)
-    upward = np.full(groups, -1, np.int32)
+    above, upward = no_rows(groups), no_rows(groups)
     for k in range(len(begin) - 1):
         best = -1
         carries = False
@@ -96,7 +92,7 @@ def _sooner(before: Column, group: Column, inv: Column, row: int, other: int) ->
 
 
 @kernel
-def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Findings) -> Findings:
+def needless(store: StoreColumns, reasons: Reasons, spared: list[int], findings: Findings) -> None:
     """Adds a finding for each refusal that nothing explains, in the keys not to be skipped.
 
     Its rows: a write that was in time to explain the refusal but cannot come first in its group (-1 for none); the
@@ -122,8 +118,7 @@ def needless(store: StoreColumns, reasons: Reasons, spared: Column, findings: Fi
                     late = carried[there]
                 elif first_write[there] >= 0 and inv[first_write[there]] <= ret[row]:
                     rival = first_write[there]
-            findings = noted(findings, NEEDLESS, int(row), (int(rival), int(late), int(row), -1))
-    return findings
+            findings.append((NEEDLESS, row, rival, late, row, -1))
 
 
 @kernel

@@ -11,7 +11,7 @@ only has to return after the write was invoked. The other rules: checkers/CONDIT
 import numpy as np
 
 from checkers.engines.fenced_accesses import ACCEPTED, READ_OK, REFUSED, UNKNOWN, AccessColumns, Range, Terms, layout
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.row_format import INFINITY
 
 NOBODY = -1
@@ -35,15 +35,14 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column,
     # Of each value: its write, when the first access to it returned, and the value written next under its token.
     write = np.full(total, NOBODY, np.int64)
     done = np.full(total, INFINITY, np.int64)
-    after = np.full(total, -1, np.int32)
+    after = no_rows(total)
     # Of each group: when its first access returned, when its first write and its last access were invoked, and what was
     # written last.
     over = np.full(count, INFINITY, np.int64)
     opened = np.full(count, INFINITY, np.int64)
     begun = np.full(count, -1, np.int64)
-    last = np.full(count, -1, np.int32)
-    refused = np.empty(len(kind), np.int32)
-    refusals = 0
+    last = no_rows(count)
+    refused = [0][:0]
     for row in range(len(kind)):
         what = kind[row]
         if what == READ_OK:
@@ -79,8 +78,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column,
                 later = after[later]
         elif what in (ACCEPTED, UNKNOWN, REFUSED):
             if what == REFUSED:
-                refused[refusals] = row
-                refusals += 1
+                refused.append(row)
             k, here = key[row], group[row]
             place = base[k] + value[row]
             word = write[place]
@@ -105,7 +103,7 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column,
                 doubt[k] = doubt[k] or strict != 0
             last[here] = place
     _against_tokens(begin, over, opened, begun, waiting, doubt)
-    for row in refused[:refusals]:
+    for row in refused:
         here = group[row]
         raised = min(over[here], opened[here]) if strict else over[here]
         if ret[row] < raised:

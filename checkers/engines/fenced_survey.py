@@ -9,9 +9,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.fenced_accesses import ACCEPTED, FREE, READ_OK, REFUSED, UNKNOWN, Accesses, Terms
-from checkers.engines.fenced_origins import REPEATED, UNSURE, UNWRITTEN
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.fenced_accesses import (
+    ACCEPTED,
+    FREE,
+    READ_OK,
+    REFUSED,
+    REPEATED,
+    UNKNOWN,
+    UNSURE,
+    UNWRITTEN,
+    Accesses,
+    Terms,
+)
+from checkers.engines.kernel import Column, kernel, no_rows
 
 # Kinds of findings.
 NEVER_WRITTEN, REFUSED_VALUE, BEFORE_WRITE, BELOW_TOKEN, NOT_LATEST, STALE_WRITE, STALE_READ = range(7)
@@ -33,14 +43,8 @@ KINDS: Final = {
 PROOF = 4
 """The most rows that prove a finding."""
 
-
-class Findings(NamedTuple):
-    """Findings while they are collected: the columns may be longer than `used`."""
-
-    used: int  # how many there are
-    kind: Column  # one of the numbers above
-    at: Column  # the row that gives its time
-    rows: Column  # `PROOF` rows of each, which prove it; -1 for none
+Findings = list[tuple[int, int, int, int, int, int]]
+"""Of each one of the numbers above, the row that gives its time, and `PROOF` rows that prove it; -1 for none."""
 
 
 class Survey(NamedTuple):
@@ -60,54 +64,25 @@ class Survey(NamedTuple):
 
 
 @kernel
-def noted(findings: Findings, kind: int, at: int, rows: tuple[int, int, int, int]) -> Findings:
-    """The findings with one more."""
-    used = findings.used
-    if used == len(findings.kind):
-        findings = _longer(findings)
-    findings.kind[used], findings.at[used] = kind, at
-    place = PROOF * used
-    findings.rows[place], findings.rows[place + 1] = rows[0], rows[1]
-    findings.rows[place + 2], findings.rows[place + 3] = rows[2], rows[3]
-    return Findings(used + 1, findings.kind, findings.at, findings.rows)
-
-
-@kernel
-def _longer(findings: Findings) -> Findings:
-    used = findings.used
-    kind, at, rows = np.empty(2 * used, np.int64), np.empty(2 * used, np.int64), np.empty(2 * PROOF * used, np.int64)
-    for n in range(used):
-        kind[n], at[n] = findings.kind[n], findings.at[n]
-    for n in range(PROOF * used):
-        rows[n] = findings.rows[n]
-    return Findings(used, kind, at, rows)
-
-
-@kernel
-def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Findings]:
-    """What each group holds, and the findings. turn: see `Survey`."""
+def surveyed(accesses: Accesses, turn: Column, terms: Terms, findings: Findings) -> Survey:
+    """What each group holds. turn: see `Survey`."""
     kind, key, value, inv, ret, group, begin, origin, home = accesses
     count, strict = begin[len(begin) - 1], terms.strict
-    early = np.full(count, -1, np.int32)
-    latest = np.full(count, -1, np.int32)
-    first_write = np.full(count, -1, np.int32)
-    last_write = np.full(count, -1, np.int32)
-    carried = np.full(count, -1, np.int32)
-    carried_late = np.full(count, -1, np.int32)
-    first_ret = np.full(len(kind), -1, np.int32)
-    last_inv = np.full(len(kind), -1, np.int32)
+    early, latest = no_rows(count), no_rows(count)
+    first_write, last_write = no_rows(count), no_rows(count)
+    carried, carried_late = no_rows(count), no_rows(count)
+    first_ret, last_inv = no_rows(len(kind)), no_rows(len(kind))
     writes = np.empty(len(kind), np.int32)
     clusters = 0
     doubtful = np.full(len(turn), False, np.bool_)
-    findings = Findings(0, np.empty(1, np.int64), np.empty(1, np.int64), np.empty(PROOF, np.int64))
     for row in range(len(kind)):
         what = kind[row]
         if READ_OK <= what <= FREE:
             k, write = key[row], origin[row]
             if write == UNWRITTEN:
-                findings = noted(findings, NEVER_WRITTEN, row, (row, -1, -1, -1))
+                findings.append((NEVER_WRITTEN, row, row, -1, -1, -1))
             elif write >= 0 and kind[write] == REFUSED:
-                findings = noted(findings, REFUSED_VALUE, row, (int(write), row, -1, -1))
+                findings.append((REFUSED_VALUE, row, write, row, -1, -1))
             elif write == UNSURE or (write == REPEATED and not turn[k]):
                 doubtful[k] = True
             here = home[row]
@@ -125,31 +100,31 @@ def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Fi
                 if now < 0:
                     carried[here] = row
                 elif value[row] != value[now]:
-                    findings = noted(findings, NOT_LATEST, row, (int(now), row, -1, -1))
+                    findings.append((NOT_LATEST, row, now, row, -1, -1))
                 continue
             if write == REPEATED:
                 continue
             if write >= 0 and ret[row] < inv[write]:
-                findings = noted(findings, BEFORE_WRITE, row, (row, int(write), -1, -1))
+                findings.append((BEFORE_WRITE, row, row, write, -1, -1))
             if write >= 0 and group[write] == here:
                 last_inv[write] = row
                 if first_ret[write] < 0 or ret[row] < ret[first_ret[write]]:
                     first_ret[write] = row
             elif write >= 0 and group[write] > here:
-                findings = noted(findings, BELOW_TOKEN, row, (int(write), row, -1, -1))
+                findings.append((BELOW_TOKEN, row, write, row, -1, -1))
             else:
                 carried_late[here] = row
                 if carried[here] < 0:
                     carried[here] = row
                 elif origin[carried[here]] != write:
-                    findings = noted(findings, NOT_LATEST, row, (int(carried[here]), row, -1, -1))
+                    findings.append((NOT_LATEST, row, carried[here], row, -1, -1))
         elif ACCEPTED <= what <= UNKNOWN and home[row] >= 0:
             here = home[row]
             latest[here] = row
             if first_write[here] < 0:
                 first_write[here] = row
             elif strict:
-                findings = noted(findings, SECOND_WRITE, row, (int(last_write[here]), row, -1, -1))
+                findings.append((SECOND_WRITE, row, last_write[here], row, -1, -1))
             last_write[here] = row
             if what == ACCEPTED and (early[here] < 0 or ret[row] < ret[early[here]]):
                 early[here] = row
@@ -160,29 +135,26 @@ def surveyed(accesses: Accesses, turn: Column, terms: Terms) -> tuple[Survey, Fi
                     first_ret[row] = row
     if strict:
         for here in range(count):
-            read, write = int(carried[here]), int(first_write[here])
+            read, write = carried[here], first_write[here]
             if write >= 0 and read >= 0 and kind[read] == READ_OK:
-                findings = noted(findings, SECOND_WRITE, write, (read, write, -1, -1))
+                findings.append((SECOND_WRITE, write, read, write, -1, -1))
     writes = writes[:clusters]
-    survey = Survey(
+    return Survey(
         turn, doubtful, early, latest, first_write, last_write, carried, carried_late, first_ret, last_inv, writes
     )
-    return survey, findings
 
 
 @kernel
-def overtaken(
-    accesses: Accesses, early: Column, latest: Column, findings: Findings
-) -> tuple[Column, Column, Column, Findings]:
+def overtaken(accesses: Accesses, early: Column, latest: Column, findings: Findings) -> tuple[Column, Column, Column]:
     """Checks the groups against the order of tokens: no access may return before one of a lower token is invoked.
 
-    (of each group the row invoked last below it, of each key the row invoked last, keys whose groups are out of order,
-    findings). Each overtaken access is a finding, with the access of a higher token that returned first.
+    (of each group the row invoked last below it, of each key the row invoked last, keys whose groups are out of order).
+    Each overtaken access is a finding, with the access of a higher token that returned first.
     """
     kind, key, inv, ret, begin = accesses.kind, accesses.key, accesses.inv, accesses.ret, accesses.begin
     keys = len(begin) - 1
-    before = np.full(len(early), -1, np.int32)
-    last = np.full(keys, -1, np.int32)
+    before = no_rows(len(early))
+    last = no_rows(keys)
     disordered = np.full(keys, False, np.bool_)
     broken_somewhere = False
     for k in range(keys):
@@ -194,7 +166,7 @@ def overtaken(
             worst = max(worst, latest[here])
         last[k] = worst
     if broken_somewhere:
-        sooner = np.full(len(early), -1, np.int32)
+        sooner = no_rows(len(early))
         for k in range(keys):
             first = -1
             for here in range(begin[k + 1] - 1, begin[k] - 1, -1):
@@ -206,22 +178,21 @@ def overtaken(
                 here = accesses.home[row]
                 if here >= 0 and sooner[here] >= 0 and inv[row] > ret[sooner[here]]:
                     broken = STALE_READ if READ_OK <= kind[row] <= FREE else STALE_WRITE
-                    findings = noted(findings, broken, row, (int(sooner[here]), row, -1, -1))
-    return before, last, disordered, findings
+                    findings.append((broken, row, sooner[here], row, -1, -1))
+    return before, last, disordered
 
 
 @kernel
 def carried_over(
     accesses: Accesses, survey: Survey, disordered: Column, initial: int, findings: Findings
-) -> tuple[Column, Column, Findings]:
+) -> tuple[Column, Column]:
     """Checks carried reads against the last lower group that wrote; a finding for each group that read another value.
 
-    (of each group the write that later groups read, thus its last; its reader; findings). disordered: keys left out.
+    (of each group the write that later groups read, thus its last; its reader). disordered: keys left out.
     """
     value, group, begin, origin = accesses.value, accesses.group, accesses.begin, accesses.origin
     turn, last_write, carried = survey.turn, survey.last_write, survey.carried
-    final_write = np.full(len(carried), -1, np.int32)
-    reader = np.full(len(carried), -1, np.int32)
+    final_write, reader = no_rows(len(carried)), no_rows(len(carried))
     for k in range(len(begin) - 1):
         if disordered[k]:
             continue
@@ -232,16 +203,16 @@ def carried_over(
                 write = origin[read]
                 if source < 0:
                     if value[read] != initial:
-                        findings = noted(findings, NOT_LATEST, read, (read, -1, -1, -1))
+                        findings.append((NOT_LATEST, read, read, -1, -1, -1))
                 elif turn[k]:
                     if value[read] != value[last_write[source]]:
-                        findings = noted(findings, NOT_LATEST, read, (int(last_write[source]), read, -1, -1))
+                        findings.append((NOT_LATEST, read, last_write[source], read, -1, -1))
                 elif write < 0 or group[write] != source:
-                    findings = noted(findings, NOT_LATEST, read, (int(last_write[source]), read, -1, -1))
+                    findings.append((NOT_LATEST, read, last_write[source], read, -1, -1))
                 elif final_write[source] < 0:
                     final_write[source], reader[source] = write, read
                 elif final_write[source] != write:
-                    findings = noted(findings, NOT_LATEST, read, (int(reader[source]), read, -1, -1))
+                    findings.append((NOT_LATEST, read, reader[source], read, -1, -1))
             if last_write[here] >= 0:
                 source = here
-    return final_write, reader, findings
+    return final_write, reader

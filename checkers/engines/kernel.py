@@ -12,8 +12,10 @@ written in what numba compiles:
 - It writes only to arrays that it, or the kernel that called it, made with ``np.empty``, ``np.zeros`` or ``np.full``
   and a type (int64, bool_, or a smaller integer to save memory); arrays that are passed in from outside are read only.
 - It returns arrays, slices of them, numbers, or a tuple of those, named or not.
-- It calls other kernels by their global names, and never itself. All other globals are ``np``, classes of named tuples,
-  and numbers, which become constants.
+- What grows, or has to be sorted, it may keep in a list of integers or of tuples of integers. A list begins as
+  ``[(0, 0)][:0]``, so that numba knows the type of its elements. Only kernels pass lists to one another.
+- It calls other kernels by their global names, and never itself. All other globals are ``np``, ``heapq``, classes of
+  named tuples, and numbers, which become constants. It has no comprehensions: their globals would be missed.
 - It converts numbers with ``int(...)`` before it passes them to a kernel that is called in many places: numba compiles
   that kernel again for each combination of types.
 - Where it reads a column of a named tuple for every row, it takes the column out once, before its loop.
@@ -26,7 +28,7 @@ import importlib
 import marshal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache, cached_property, update_wrapper
 from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
@@ -89,9 +91,7 @@ class Kernel(Generic[P, R]):
     def __init__(self, function: Callable[P, R]) -> None:
         assert isinstance(function, FunctionType)
         self.function = function
-        self.__doc__ = function.__doc__
-        self.__name__ = function.__name__
-        self.__module__ = function.__module__
+        update_wrapper(self, function)
         self._compiled: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -108,14 +108,9 @@ class Kernel(Generic[P, R]):
         return cast(R, _arrays(self.plain_form(*map(_lists, args))))
 
     @property
-    def loaded(self) -> bool:
-        """Whether any compiled form is in memory."""
-        return bool(self._compiled)
-
-    @property
     def fast(self) -> bool:
         """Whether the compiled form costs no waiting: it is in memory, or asked for by `always`."""
-        return self.loaded if _forced is None else _forced
+        return bool(self._compiled) if _forced is None else _forced
 
     @cached_property
     def plain_form(self) -> FunctionType:
@@ -169,6 +164,12 @@ class Kernel(Generic[P, R]):
 
 kernel = Kernel
 """Decorates a function as described in the module."""
+
+
+@kernel
+def no_rows(count: int) -> Column:
+    """For so many things one row number each, at first -1: none."""
+    return np.full(count, -1, np.int32)
 
 
 class _Lists:

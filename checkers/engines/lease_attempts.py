@@ -88,9 +88,6 @@ class Attempts:
     asked_again: Mapping[int, int]  # acquire row → when its session asked for the same key again
     lives: Lives
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def operations(self, attempt: int) -> list[int]:
         """Rows of an attempt, in order of invocation."""
         place = self.answers.acquire

@@ -78,26 +78,24 @@ def chosen(problem: Problem, executed: set[int]) -> Problem:
 
 def _together(problem: Problem) -> list[list[int]]:
     """Groups of keys whose grants share sessions, directly or through other keys."""
-    parent: dict[int, int] = {}
-
-    def root(key: int) -> int:
-        while parent.setdefault(key, key) != key:
-            parent[key] = parent[parent[key]]
-            key = parent[key]
-        return key
-
-    key_of: dict[int, int] = {}
     width = len(problem.sessions.alive) + 1
+    sessions_of, keys_of = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for pair in np.unique(problem.grants.key * width + problem.grants.session + 1).tolist():
         key, session = pair // width, pair % width - 1
-        mine = root(key)
-        if session >= 0:
-            other = root(key_of.setdefault(session, key))
-            parent[max(mine, other)] = min(mine, other)
-    groups: dict[int, list[int]] = defaultdict(list)
-    for key in sorted(parent):
-        groups[root(key)].append(key)
-    return list(groups.values())
+        sessions_of[key].append(session)
+        keys_of[session].append(key)
+    keys_of.pop(-1, None)  # grants without a session share nothing
+    groups: list[list[int]] = []
+    placed = set[int]()
+    for first in sessions_of:
+        group, todo = set[int](), {first} - placed
+        while todo:
+            group |= todo
+            todo = {key for near in todo for z in sessions_of[near] for key in keys_of.pop(z, ())} - group
+        if group:
+            groups.append(sorted(group))
+            placed |= group
+    return groups
 
 
 def _decide(problem: Problem) -> tuple[list[int] | None, list[int]]:

@@ -5,7 +5,7 @@ then the cores of all holds must fit beside one another: O(n) for one holder (`l
 (`locks_together`). Exact; the section lists what is left to the search.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from checkers.engines.locks_by_owner import COUNT, DEPTH, EITHER, TURNS, OwnerHo
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
+from checkers.row_format import F, Outcome, Reason
 
 _ODD: Final = "operations of one owner overlap, or go on after an unanswered release: more than one story fits"
 _OPEN_PLACE: Final = "a refused try beside a hold whose place in the order is open"
@@ -55,7 +56,7 @@ def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
     conflicts = dict(_failures(history, held))
     for k in np.flatnonzero(first >= 0).tolist():
         conflicts.setdefault(k, Conflict("overlap", k, _four(held, int(first[k]), int(second[k]))))
-    undecided = {k: _ODD for k in np.flatnonzero(held.odd).tolist() if k not in conflicts}
+    undecided = dict.fromkeys(np.flatnonzero(held.odd).tolist(), _ODD)
     skipped = _mask(keys, conflicts, undecided)
     refused = _refused(history, settings, skipped)
     with_tries = _mask(keys, _key(history, refused))
@@ -86,8 +87,7 @@ def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
                 conflicts.setdefault(k, Conflict("refused-while-free", k, rows))
         if how == DEPTH:
             undecided |= dict.fromkeys(alone.entangled(history, reach, refused, place), _OWN)
-        undecided = {k: why for k, why in undecided.items() if k not in conflicts}
-    return EngineAnswer(tuple(conflicts.values()), undecided, order)
+    return _answer(conflicts, undecided, order)
 
 
 def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
@@ -98,7 +98,7 @@ def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
     conflicts = dict(_failures(history, held))
     for k, rows in together.crowded(history, held, swept, permits).items():
         conflicts.setdefault(k, Conflict("overlap" if how == EITHER else "too-many", k, rows))
-    undecided = {k: _ODD for k in np.flatnonzero(held.odd).tolist() if k not in conflicts}
+    undecided = dict.fromkeys(np.flatnonzero(held.odd).tolist(), _ODD)
     refused = _refused(history, settings, _mask(keys, conflicts, undecided))
     verdict, at, before = together.refusals(history, swept, permits, refused)
     for n in np.flatnonzero(verdict != together.EXPLAINED).tolist():
@@ -107,7 +107,6 @@ def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
             conflicts.setdefault(k, Conflict("refused-while-free", k, (row,)))
         else:
             undecided.setdefault(k, _COUNTED)
-    undecided = {k: why for k, why in undecided.items() if k not in conflicts}
 
     def order() -> Column:
         skipped = _mask(keys, conflicts, undecided)
@@ -117,12 +116,23 @@ def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
         others = locks_order.Order(refused[tried], at[tried], np.where(before[tried], 0, 4))
         return locks_order.merged(certain, others)
 
+    return _answer(conflicts, undecided, order)
+
+
+def _answer(conflicts: dict[int, Conflict], undecided: dict[int, str], order: Callable[[], Column]) -> EngineAnswer:
+    """undecided: some of these keys may have a conflict all the same."""
+    undecided = {k: why for k, why in undecided.items() if k not in conflicts}
     return EngineAnswer(tuple(conflicts.values()), undecided, order)
 
 
 def _refused(history: History, settings: Settings, skipped: Column) -> Column:
-    refused = alone.tries(history) if settings.strict_try else np.empty(0, np.int64)
-    return refused[~skipped[_key(history, refused)]] if len(refused) else refused
+    """Rows of the tries that were refused because somebody held, if that is evidence; without those of skipped keys."""
+    if not settings.strict_try:
+        return np.empty(0, np.int64)
+    c = history.columns
+    refused = (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.HELD)
+    rows = np.flatnonzero(refused & (c["f"] == F.TRY_ACQUIRE))
+    return rows[~skipped[c["key"][rows]]]
 
 
 def _mask(keys: int, *chosen: Iterable[int]) -> Column:

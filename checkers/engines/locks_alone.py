@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.codes import INFO
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.engines.locks_by_owner import Calls, OwnerHolds, spans
-from checkers.history.counting import apart, grouped
+from checkers.history.counting import apart
 from checkers.history.history import History
-from checkers.row_format import INFINITY, F, Outcome, Reason
+from checkers.row_format import INFINITY, Outcome
 
 
 @kernel
@@ -22,10 +22,10 @@ def overlaps(acquire: Column, release: Column, calls: Calls, keys: int) -> tuple
     # Holds come in the order of their ends: two cores overlap iff one begins before the previous one ends.
     first = np.full(keys, -1, np.int64)
     second = np.full(keys, -1, np.int64)
-    last = np.full(keys, -1, np.int32)
+    last = no_rows(keys)
     end = np.zeros(keys, np.int64)
     # A stack of momentary holds since the last core, without those that a later one lies within; the last one on top.
-    top = np.full(keys, -1, np.int32)
+    top = no_rows(keys)
     below = np.empty(len(acquire), np.int32)
     for h in range(len(acquire)):
         a, r = acquire[h], release[h]
@@ -100,13 +100,6 @@ def stretched(history: History, held: OwnerHolds, keys: int) -> Stretched:
     return Stretched(acquire, release, owner, first, earliest, latest, another, tied)
 
 
-def tries(history: History) -> Column:
-    """Rows of the tries that were refused because somebody held."""
-    c = history.columns
-    refused = (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.HELD)
-    return np.flatnonzero(refused & (c["f"] == F.TRY_ACQUIRE))
-
-
 def explained(history: History, holds: Stretched, refused: Column, *, own: bool) -> Column:
     """For each refused try the hold that explains it (own: also one by the same owner), else -1 - the next hold."""
     c = history.columns
@@ -131,28 +124,22 @@ def phantoms(
 
     -1 for none, `MAYBE` if this is not decided: among reentrant holds (not own).
     """
-    c = history.columns
-    result = np.full(len(refused), -1, np.int64)
-    waiting = grouped(np.sort(held.ghosts).tolist(), lambda row: int(c["key"][row]))
-    for n in np.flatnonzero(place < 0):
-        k = int(c["key"][refused[n]])
-        ghosts = waiting.get(k, [])
-        if not ghosts or c["inv"][ghosts[0]] > c["ret"][refused[n]]:
-            continue
-        if not own:  # the acquire may be part of a longer hold by its owner
-            result[n] = MAYBE
-        elif freed(history, holds, k) <= c["ret"][refused[n]]:
-            result[n] = ghosts[0]
-    return result
+    c, key = history.columns, history.columns["key"][refused]
+    ghosts = np.sort(held.ghosts)[::-1]
+    first = np.full(len(holds.first) - 1, -1, np.int64)
+    first[c["key"][ghosts]] = ghosts  # the last assignment stays: the first one of each key
+    ghost, ret = first[key], c["ret"][refused]
+    met = (place < 0) & (ghost >= 0) & (c["inv"][ghost] <= ret)
+    if own:
+        return np.where(met & (freed(history, holds)[key] <= ret), ghost, -1)
+    return np.where(met, MAYBE, -1)  # the acquire may be part of a longer hold by its owner
 
 
-def freed(history: History, holds: Stretched, key: int) -> int:
-    """ns; the earliest end of the last hold of a key."""
-    last = int(holds.first[key + 1]) - 1
-    if last < holds.first[key]:
-        return 0
-    release = int(holds.release[last])
-    return INFINITY if release < 0 else int(history.columns["inv"][release])
+def freed(history: History, holds: Stretched) -> Column:
+    """ns; the earliest end of the last hold of each key, 0 if it has none."""
+    release = np.append(holds.release, -1)[holds.first[1:] - 1]
+    end = np.where(release < 0, INFINITY, history.columns["inv"][release])
+    return np.where(holds.first[1:] > holds.first[:-1], end, 0)
 
 
 def beside(holds: Stretched, key: int, after: int) -> tuple[int, ...]:

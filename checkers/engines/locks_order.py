@@ -85,12 +85,10 @@ def stretched(
     last = np.flatnonzero(np.append(key[1:] != key[:-1], np.full(min(1, len(key)), True)))
     following = np.append(holds.earliest[1:], [INFINITY])[: len(key)]
     following[last] = INFINITY
-    ghosts: dict[int, int] = {}
-    for n in np.flatnonzero(phantoms >= 0):
-        k = int(c["key"][tried[n]])
-        ghosts[k] = int(phantoms[n])
-        if holds.first[k + 1] > holds.first[k]:
-            following[holds.first[k + 1] - 1] = max(int(c["inv"][phantoms[n]]), alone.freed(history, holds, k))
+    ghosts, haunted = phantoms[phantoms >= 0], c["key"][tried[phantoms >= 0]]
+    behind = holds.first[haunted + 1] > holds.first[haunted]  # else nobody held the key before
+    since = np.maximum(c["inv"][ghosts], alone.freed(history, holds)[haunted])
+    following[holds.first[haunted + 1][behind] - 1] = since[behind]
     until = np.minimum(holds.latest, following)  # where each hold ends
     # For each row that belongs to a hold, the number of the hold in this order; phantoms come after all holds.
     by_acquire = np.full(len(history), -1, np.int64)
@@ -109,7 +107,7 @@ def stretched(
     at = np.where(late & ~final, at + 1, at)
     at = np.where((at < 0) | (late & final), len(key), at)
     begun = np.append(holds.earliest, [0])[at]
-    extra = np.array(sorted(row for k, row in ghosts.items() if wanted[k]), np.int64)
+    extra = np.unique(ghosts[wanted[haunted]])
     whole_rows = np.concatenate((rows, tries, extra))
     whole_hold = np.concatenate((hold, at, np.full(len(extra), len(key))))
     whole_kind = np.concatenate((kind, np.full(len(tries), 1), np.full(len(extra), 0)))

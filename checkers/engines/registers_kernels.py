@@ -11,7 +11,7 @@ from checkers.engines.codes import CAS as F_CAS
 from checkers.engines.codes import FAIL, OK
 from checkers.engines.codes import READ as F_READ
 from checkers.engines.codes import WRITE as F_WRITE
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.row_format import INFINITY
 
 READ, WRITE, SWAP, MAYBE_WRITE, MAYBE_SWAP, REFUSED, FREE = range(1, 8)
@@ -68,9 +68,8 @@ def roles(
     keys, low, width, apart, swaps, observes, initial, nothing = numbering
     n, first = len(f), np.int64(keys * width if apart else width)
     role = np.zeros(n, np.int8)
-    own = np.full(n, -1, np.int32)
-    expected = np.full(n, -1, np.int32)
-    owner = np.full(1 if apart else width, -1, np.int32)
+    own, expected = no_rows(n), no_rows(n)
+    owner = no_rows(1 if apart else width)
     for row in range(n):
         kind = f[row]
         if kind != F_READ and kind != F_WRITE and (kind != F_CAS or not swaps):
@@ -132,7 +131,7 @@ def observed(roles: Roles) -> Observed:
     role, own, expected, _, _, _, first, keys = roles
     room = first + keys
     writers = np.zeros(room, np.int8)
-    write = np.full(room, -1, np.int32)
+    write = no_rows(room)
     seen = np.zeros(room, np.bool_)
     asked = np.zeros(room, np.bool_)
     for cluster in range(first, room):
@@ -206,13 +205,10 @@ def gather(roles: Roles, about: Observed, wrong: Contradictions) -> Clusters:
         if (role[row] == WRITE or role[row] == SWAP) and writers[own[row]] > 1:
             solos += 1
     room = first + keys + solos
-    mine = np.full(n, -1, np.int32)
-    writer = np.full(room, -1, np.int32)
-    swap = np.full(room, -1, np.int32)
-    early = np.full(room, -1, np.int32)
-    late = np.full(room, -1, np.int32)
-    repeated = np.zeros(keys, np.bool_)
-    contested = np.zeros(keys, np.bool_)
+    mine = no_rows(n)
+    writer, swap = no_rows(room), no_rows(room)
+    early, late = no_rows(room), no_rows(room)
+    repeated, contested = np.zeros(keys, np.bool_), np.zeros(keys, np.bool_)
     solo = first + keys
     for row in range(n):
         part = role[row]

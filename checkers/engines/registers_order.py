@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.engines.kernel import Column, kernel
+from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.engines.registers_kernels import (
     BEFORE_WRITE,
     CIRCLE,
@@ -55,7 +55,7 @@ class Forced(NamedTuple):
 @kernel
 def forced(roles: Roles) -> Forced:
     """Only what every order has in common."""
-    wrong = Contradictions(np.zeros(roles.keys, np.int8), np.full(4 * roles.keys, -1, np.int32))
+    wrong = Contradictions(np.zeros(roles.keys, np.int8), no_rows(4 * roles.keys))
     clusters = gather(roles, observed(roles), wrong)
     return Forced(clusters, _chains(roles, clusters, wrong), wrong)
 
@@ -129,8 +129,8 @@ def _chains(roles: Roles, clusters: Clusters, wrong: Contradictions) -> Chains:
 def crossings(order: Column, chains: Chains, keys: int) -> Contradictions:
     """Of each key whether two of its chains must each come before the other. order: the chains, sorted."""
     _, key, first, last, begun, ended, _ = chains
-    wrong = Contradictions(np.zeros(keys, np.int8), np.full(4 * keys, -1, np.int32))
-    held = np.full(keys, -1, np.int32)
+    wrong = Contradictions(np.zeros(keys, np.int8), no_rows(4 * keys))
+    held = no_rows(keys)
     for chain in order:
         here = key[chain]
         other = held[here]
@@ -146,7 +146,7 @@ def crossings(order: Column, chains: Chains, keys: int) -> Contradictions:
 def numbered(heads: Column, clusters: Clusters) -> Column:
     """Of each cluster its place among all (-1: in no chain). heads: of chains in order, see `Chains`."""
     swap = clusters.swap
-    number = np.full(len(swap), -1, np.int32)
+    number = no_rows(len(swap))
     count = 0
     for head in heads:
         cluster = head

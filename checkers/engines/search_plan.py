@@ -82,31 +82,25 @@ def _numbered(operations: Operations, names: tuple[str, ...], deadline: float) -
     return result
 
 
-@kernel
 def slots(begins: Ints, answered: int) -> tuple[Ints, int]:
     """Answered operation → its bit in masks, such that no two in flight together share one; how many bits there are."""
-    starts = np.zeros(answered + 1, np.int64)
-    for n in range(answered):
-        starts[begins[n] + 1] += 1
-    for event in range(answered):
-        starts[event + 1] += starts[event]
-    starting = np.empty(answered, np.int64)
-    filled = np.zeros(answered, np.int64)
-    for n in range(answered):
-        starting[starts[begins[n]] + filled[begins[n]]] = n
-        filled[begins[n]] += 1
-    slot = np.empty(answered, np.int64)
-    free = np.empty(answered, np.int64)
-    left = 0
-    width = 0
-    for event in range(answered):
-        for place in range(starts[event], starts[event + 1]):
-            if left > 0:
-                left -= 1
-                slot[starting[place]] = free[left]
+    starting = np.argsort(begins[:answered], kind="stable")
+    return _slots(starting, begins[starting])
+
+
+@kernel
+def _slots(starting: Ints, begun: Ints) -> tuple[Ints, int]:
+    """starting: answered operations in the order in which they begin. begun: the first event of each."""
+    slot = np.empty(len(starting), np.int64)
+    free = [0][:0]
+    width, place = 0, 0
+    for event in range(len(starting)):
+        while place < len(starting) and begun[place] == event:
+            if len(free) > 0:
+                slot[starting[place]] = free.pop()
             else:
                 slot[starting[place]] = width
                 width += 1
-        free[left] = slot[event]
-        left += 1
+            place += 1
+        free.append(slot[event])
     return slot, width

@@ -5,6 +5,7 @@ tried. The table says more than a model does: kinds of operations with the same 
 that never leaves a state changes nothing.
 """
 
+import heapq
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -53,54 +54,12 @@ def bits(words: Ints, begin: int, end: int) -> int:
 class Known(NamedTuple):
     """Configurations that were reached, by number; -1 for none."""
 
-    store: Ints  # `stride` numbers of each: event, state, mask of those in flight, mask of the unknown ones
-    cost: Ints  # of each: configurations with less are looked at sooner
-    parent: Ints  # of each the configuration that it came from
-    through: Ints  # of each the operation that led to it
-    tried: Ints  # of each how many of its choices were looked at
-    hashes: Ints  # of each
-    links: Ints  # of each another of equal hash
-    heads: Ints  # of each hash the latest one
-    heap: Ints  # the configurations that are yet to be looked at
-
-
-@kernel
-def sooner(known: Known, stride: int, first: int, second: int) -> bool:
-    """Whether one configuration is to be looked at before another: it came further, or cost less, or is newer."""
-    ahead: int = known.store[first * stride] - known.store[second * stride]
-    less: int = known.cost[second] - known.cost[first]
-    return ahead > 0 or (ahead == 0 and (less > 0 or (less == 0 and first > second)))
-
-
-@kernel
-def pushed(known: Known, size: int, stride: int, new: int) -> int:
-    """Adds a configuration to the heap. Returns the heap's size."""
-    heap = known.heap
-    at = size
-    while at > 0 and sooner(known, stride, new, heap[(at - 1) // 2]):
-        heap[at] = heap[(at - 1) // 2]
-        at = (at - 1) // 2
-    heap[at] = new
-    return size + 1
-
-
-@kernel
-def popped(known: Known, size: int, stride: int) -> int:
-    """Takes the first configuration from the heap. Returns the heap's size."""
-    heap = known.heap
-    size -= 1
-    last = heap[size]
-    at = 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and sooner(known, stride, heap[child + 1], heap[child]):
-            child += 1
-        if not sooner(known, stride, heap[child], last):
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = last
-    return size
+    store: list[int]  # `stride` numbers of each: event, state, mask of those in flight, mask of the unknown ones
+    parent: list[int]  # of each the configuration that it came from
+    through: list[int]  # of each the operation that led to it
+    tried: list[int]  # of each how many of its choices were looked at
+    hashes: list[int]  # of each
+    links: list[int]  # of each another that stands under the same number of `heads`
 
 
 NONE_FOUND, FOUND, STEPS_SPENT, MEMORY_SPENT = range(4)
@@ -218,9 +177,9 @@ def hashed(now: Ints, end: int) -> int:
 def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
     """Searches a table. steps: the most choices and passed returns; memory: the most configurations."""
     answered, masks, stride = table.answered, table.masks, table.stride
-    none = np.empty(0, np.int64)
-    known = _more_room(Known(none, none, none, none, none, none, none, none, none), 0, 0, stride)
-    stored, size = 0, 0
+    known = Known([0][:0], [0][:0], [0][:0], [0][:0], [0][:0], [0][:0])
+    heads = _heads(known, 1024)
+    heap = [(0, 0, 0)][:0]  # (- event, cost, - number): those that came further come first, then cheap ones, then new
     order = np.empty(len(table.kinds), np.int64)
     stamps = np.zeros(table.width, np.int64)
     stamp = 0
@@ -236,72 +195,53 @@ def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
         if event == answered:
             return SearchEnd(FOUND, _path(table, known, came_from, choice), furthest, taken)
         code = hashed(now, masks)
-        if not _met(known, now, code, masks):
+        if not _met(known, heads, now, code, masks):
+            stored = len(known.links)
             if stored == memory:
                 return SearchEnd(MEMORY_SPENT, order[:0], furthest, taken)
-            if stored == len(known.links):
-                known = _more_room(known, stored, size, stride)
-            for word in range(stride):
-                known.store[stored * stride + word] = now[word]
-            bucket = code % len(known.heads)
-            known.hashes[stored], known.links[stored], known.heads[bucket] = code, known.heads[bucket], stored
-            known.parent[stored], known.through[stored], known.tried[stored] = came_from, choice, 0
-            known.cost[stored] = bits(now, masks, stride) * (answered + 1) + bits(now, 2, masks)
-            size = pushed(known, size, stride, stored)
-            stored += 1
+            if 2 * stored == len(heads):
+                heads = _heads(known, 4 * stored)
+            known.store.extend(now)
+            known.parent.append(came_from)
+            known.through.append(choice)
+            known.tried.append(0)
+            known.hashes.append(code)
+            known.links.append(heads[code % len(heads)])
+            heads[code % len(heads)] = stored
+            cost = bits(now, masks, stride) * (answered + 1) + bits(now, 2, masks)
+            heapq.heappush(heap, (-event, cost, -stored))
         choice = -1
         while choice < 0:
-            if size == 0:
+            if len(heap) == 0:
                 return SearchEnd(NONE_FOUND, order[:0], furthest, taken)
             if taken >= steps:
                 return SearchEnd(STEPS_SPENT, order[:0], furthest, taken)
             taken += 1
-            came_from = known.heap[0]
+            came_from = -heap[0][2]
             stamp += 1
             choice = _chosen(table, known, came_from, stamps, stamp)
             if choice < 0:
-                size = popped(known, size, stride)
+                heapq.heappop(heap)
         for word in range(stride):
             now[word] = known.store[came_from * stride + word]
         _placed(table, now, choice)
 
 
 @kernel
-def _grown(old: Ints, used: int, size: int) -> Ints:
-    """A larger copy."""
-    new = np.empty(size, np.int64)
-    for n in range(used):
-        new[n] = old[n]
-    return new
+def _heads(known: Known, size: int) -> Ints:
+    """Of each hash, to this size, the latest configuration, -1 for none. The earlier ones are linked to it."""
+    heads = np.full(size, -1, np.int64)
+    for n in range(len(known.links)):
+        known.links[n] = heads[known.hashes[n] % size]
+        heads[known.hashes[n] % size] = n
+    return heads
 
 
 @kernel
-def _more_room(known: Known, stored: int, size: int, stride: int) -> Known:
-    """A copy with room for twice as many configurations, or for the first ones."""
-    room = max(512, 2 * stored)
-    links = np.empty(room, np.int64)
-    heads = np.full(2 * room, -1, np.int64)
-    for n in range(stored):
-        links[n] = heads[known.hashes[n] % (2 * room)]
-        heads[known.hashes[n] % (2 * room)] = n
-    return Known(
-        _grown(known.store, stored * stride, room * stride),
-        _grown(known.cost, stored, room),
-        _grown(known.parent, stored, room),
-        _grown(known.through, stored, room),
-        _grown(known.tried, stored, room),
-        _grown(known.hashes, stored, room),
-        links,
-        heads,
-        _grown(known.heap, size, room),
-    )
-
-
-@kernel
-def _met(known: Known, now: Ints, code: int, masks: int) -> bool:
+def _met(known: Known, heads: Ints, now: Ints, code: int, masks: int) -> bool:
     """Whether a configuration was reached before with the same unknown operations spent as now, or fewer of them."""
     store, stride = known.store, len(now)
-    at = known.heads[code % len(known.heads)]
+    at = heads[code % len(heads)]
     while at >= 0:
         if known.hashes[at] == code:
             for word in range(stride):
@@ -358,18 +298,16 @@ def _placed(table: SearchTable, now: Ints, n: int) -> None:
 @kernel
 def _path(table: SearchTable, known: Known, came_from: int, choice: int) -> Ints:
     """The order from its beginning to a choice."""
-    path = np.empty(len(table.kinds), np.int64)
-    order = np.empty(len(table.kinds), np.int64)
-    length = 0
+    path = [0][:0]
     while choice >= 0:
-        path[length] = choice
-        length += 1
+        path.append(choice)
         choice = known.through[came_from]
         came_from = known.parent[came_from]
+    order = np.empty(len(table.kinds), np.int64)
     now = np.zeros(table.stride, np.int64)
     ordered = settle(table, now, order, 0)
-    for step in range(length - 1, -1, -1):
-        order[ordered] = path[step]
-        _placed(table, now, path[step])
+    for n in path[::-1]:
+        order[ordered] = n
+        _placed(table, now, n)
         ordered = settle(table, now, order, ordered + 1)
     return order[:ordered]

@@ -142,7 +142,7 @@ class Package:
         lines = [body, "import sys, numpy as np", "from above import outer"]
         for count in calls:
             lines.append(f"first = outer(np.arange({count}, dtype=np.{kind}))[0]")
-            lines.append("print(first, 'numba' in sys.modules, outer.loaded)")
+            lines.append("print(first, 'numba' in sys.modules, outer.fast)")
         environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
         environment |= {"PYTHONPATH": f"{self.folder}:{ROOT}", "XDG_CACHE_HOME": str(self.folder / "home")}
         if base is not None:
