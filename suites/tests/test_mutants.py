@@ -339,8 +339,8 @@ def test_only_a_regression_that_a_bug_of_a_release_explains_is_right(tmp_path: P
     (run.path / files.CERTIFICATE).write_text(json.dumps(stored))
     releases, why = (("7.0", "8.0", "8.1"),), ("revoked-early",)
     known = {each: track_record.Bug(each, "redis", releases, "", "", (each,), why) for each in ("fifo", "token-order")}
-    tries = {"TRIES": tmp_path / "tries.json", "bugs": lambda: known}
-    with patch.multiple(track_record, **tries), patch.object(track_record, "run_in", return_value=run) as ran:
+    stored_there = patch.multiple(track_record, TRIES=tmp_path / "tries.json", bugs=lambda: known)
+    with stored_there, patch.object(track_record, "run_in", return_value=run) as ran:
         assert track_record.main() == track_record.main() == 1
         assert ran.call_count == 4  # what was tried is not tried again
         assert [(each.bug, each.new) for each in track_record.stored() if each.right] == [("fifo", "8.0")]
