@@ -226,7 +226,7 @@ def hand_over(rng: Random) -> str:
     def wrong(inv: int, ret: int, reason: Reason) -> bool:
         """Whether a failed call should have been granted."""
         others = sum(sent <= ret and gone >= inv - bound for sent, gone in there) - 1
-        silent = (*stalled, *_lost(asked, ttl))
+        silent = [span for span in (*stalled, *_lost(asked, ttl)) if span[0] < span[1]]
         calm = all(end <= inv - bound or start >= inv for start, end in silent) and not any(map(idle, range(inv, ret)))
         return reason == Reason.HELD and ret < begun and others < permits and calm
 
