@@ -41,7 +41,7 @@ def hasten(client: Any) -> None:
         for node in getattr(client, "_nodes", ()) or (client._node,):
             node.timeout = HASTY
     elif client.backend == "etcd":
-        for member in client._etcd._clients:
+        for member in client._etcd._clients.values():
             member.timeout = HASTY
 
 
