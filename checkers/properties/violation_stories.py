@@ -101,16 +101,16 @@ class Narrator:
         holds = [view.holds.by_row[row] for row in holders]
         rows = tuple(dict.fromkeys(broken.rows))
         locks = self._locks((*holders, *rows))
-        told = [row for row in rows if row not in holders]
+        beside = [row for row in rows if row not in holders]
         if kind == "lost-update":  # its conclusion says what the reads show
-            told = [row for row in told if view.f[row] != F.READ]
+            beside = [row for row in beside if view.f[row] != F.READ]
         if kind == NOT_RECOVERED:  # its conclusion speaks of the requests, and of who was granted the lock too late
-            holds, told = [hold for hold in holds if hold.ret <= broken.at], []
-        told += self._released_meanwhile(holds, kind)
-        sentences = [self._did(row, locks) for row in told]
+            holds, beside = [hold for hold in holds if hold.ret <= broken.at], []
+        beside += self._released_meanwhile(holds, kind)
+        sentences = [self._did(row, locks) for row in beside]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         for hold in holds:
-            sentences += self._held(hold, broken, locks, last=hold is last, alone=not told and kind != NOT_RECOVERED)
+            sentences += self._held(hold, broken, locks, last=hold is last, alone=not beside and kind != NOT_RECOVERED)
         if kind == "overtaken":
             sentences += map(self._waited, rows)
         if kind == HERD:

@@ -30,7 +30,7 @@ from results.commands.merge import merge
 from results.comparison.compare import INCONCLUSIVE, RED, news
 from results.comparison.presentation import Side
 from results.run import Run
-from results.storage import files, summary
+from results.storage import files, resumable, summary
 from results.storage.files import BadFile
 from results.text import plain, typed
 from suites.selection.bad_option import BadOption
@@ -40,7 +40,6 @@ from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
 
 INTERRUPTED: Final = 2
-ENDED: Final = (0, 1, 5)  # exit statuses of a shard that ran to its end, whatever its verdicts; 5: nothing was judged
 _JOBS: Final = ("backend", "version_of", "shard", "results")  # options that each job sets itself
 NIGHTS: Final = 3  # how many nights a failing verdict stays known while it cannot be judged again
 SUMMARY: Final = "summary.md"
@@ -139,7 +138,7 @@ def _shard(night: Night, name: str) -> int:
     if job is None:
         raise BadOption(f"no shard {name!r}; there are {', '.join(job.name for job in night.jobs)}")
     status = _run_job(night, job, night.results)
-    return 0 if status in ENDED else status
+    return 0 if status in resumable.ENDED else status
 
 
 def _run_job(night: Night, job: Job, results: Path) -> int:
@@ -234,7 +233,7 @@ def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
         except BadFile:
             continue
         mine = tuple(begun.get(name) for name in ("shard", "versions", "profile", "seed"))
-        if mine == wanted and about.get("exit status") in ENDED:
+        if mine == wanted and about.get("exit status") in resumable.ENDED:
             return run
     return None
 

@@ -84,8 +84,9 @@ def _literature() -> str:
         name, address = statement.source
         source = f"[{name}]({address})" if address else name
         outcome = f"**{entry['outcome']}**" if entry else "not yet"
-        words = [*entry.get("words", ()), *[""] * len(statement.probes)]
-        by = "<br>".join(_probe(probe, word) for probe, word in zip(statement.probes, words, strict=False))
+        words = entry.get("words", ())
+        words = [*words, *[""] * (len(statement.probes) - len(words))]
+        by = "<br>".join(_probe(probe, word) for probe, word in zip(statement.probes, words, strict=True))
         picture = f"[{entry['picture'].removesuffix('.svg')}]({entry['picture']})" if entry else ""
         rows.append((statement.says, source, outcome, by, picture))
     return f"\n{_table(rows)}\n"
@@ -174,7 +175,7 @@ def _certificates(bug: Bug, tries: Sequence[Try]) -> str:
     lines = []
     for (old, new), mine in grouped(tries, lambda each: (each.old, each.new)).items():
         right = [each for each in mine if each.right]
-        line = f"{old} → {new}: {'as it should be' if right else 'missed'} in {len(right)} of {len(mine)}"
+        line = f"{old} → {new}: as it should be in {len(right)} of {len(mine)}"
         if shown := [each for each in right if each.hits]:
             seconds = median(each.seconds for each in shown)
             line += f", after {seconds:.0f} s: {shown[-1].hits[0]}; {shown[-1].began[:10]}, {shown[-1].suite}"

@@ -15,6 +15,7 @@ from infra.environment import Environment
 from infra.faults.plan import storm_seed
 from infra.own_environment import OwnEnvironment
 from infra.target.external_environment import ExternalEnvironment
+from infra.waiting import at_once
 from results.record import TrialRecord, version_of
 from results.report.short_story import stories
 from results.run import Run
@@ -137,8 +138,7 @@ class TrialSession:
         return counting(part.answers[case.lane.name, case.property_id])
 
     def close(self) -> None:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(TrialEnvironment.close, set(self._environments.values())))
+        at_once(TrialEnvironment.close, set(self._environments.values()))
         self._recordings.cleanup()
 
     def _part_of(self, case: Case) -> _Part:
