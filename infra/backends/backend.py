@@ -64,6 +64,7 @@ class Package:
     # Registry (`sources.REGISTRIES`) -> what the server is called there; since: the oldest version to build.
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     since: str = "0"
+    rebuilt: bool = False  # whether versions there end with the number of a build: 14.10.1 is the second of 14.10
     needs: tuple[str, ...] = ()  # the recipes from whose images its own recipe copies files
 
 

@@ -24,6 +24,10 @@ dump() {
     install -d -o postgres "$work"
     begin "$data"
     as pg_dumpall -h /tmp -U postgres --no-sync -f "$work/dump.sql"
+    # A pg_dumpall that is newer than the server also writes what neither this one knows nor an older one takes.
+    read -r major <"$data/PG_VERSION"
+    [ "${major%.*}" -ge 17 ] || sed -i '/^SET transaction_timeout = 0;$/d' "$work/dump.sql"
+    [ "${major%.*}" -ge 15 ] || sed -i '/^CREATE DATABASE /s/ LOCALE_PROVIDER = libc//' "$work/dump.sql"
     end "$data"
 }
 

@@ -8,6 +8,7 @@ version serves. Sessions do not survive, and neither do their advisory locks.
 """
 
 import os
+import platform
 import socket
 import struct
 import threading
@@ -31,6 +32,9 @@ BOUNCER: Final = "pgbouncer"  # pools connections to PostgreSQL
 _BOUNCER_PACKAGE: Final = Package(BOUNCER, BOUNCER, {"trixie": "1.24", "bookworm": "1.18"})
 
 LOGS_IN_WITHIN: Final = 2  # seconds for a login; libpq takes no less
+
+_PROCESSOR: Final = {"x86_64": "amd64", "aarch64": "arm64v8", "arm64": "arm64v8"}.get(platform.machine())
+_BUILDS: Final = {"maven": f"io.zonky.test.postgres:embedded-postgres-binaries-linux-{_PROCESSOR}"}
 
 _ROW: Final = 1000  # bytes; too few for PostgreSQL to compress
 _TABLE: Final = "fencepost-disk"
@@ -67,8 +71,11 @@ class Postgres(Backend):
     port = 5432
     auxiliaries = (Auxiliary(BOUNCER, 26, 6432, ("postgres", "server", 5433), package=_BOUNCER_PACKAGE),)
     packages = (
-        Package("postgres", "postgresql", {"trixie": "17", "bookworm": "15"}, versioned=True, needs=("clock",)),
-    )
+        Package(
+            "postgres", "postgresql", {"trixie": "17", "bookworm": "15"}, versioned=True, needs=("clock",),
+            elsewhere=_BUILDS if _PROCESSOR else {}, since="12", rebuilt=True,
+        ),
+    )  # fmt: skip
     plants: ClassVar[Mapping[str, str]] = {
         "void-grant": "every fifth pg_advisory_lock returns at once, and has locked nothing",
         "lost-release": "every fifth pg_advisory_unlock is answered with true, and the session keeps the lock",

@@ -35,9 +35,16 @@ class UnknownVersion(UnknownName):
     """No source has that version of the backend."""
 
 
+ARTIFACTS: Final[Mapping[str, str]] = {
+    f"{server}-maven": package.elsewhere["maven"]
+    for server, package in PACKAGES.items()
+    if "maven" in package.elsewhere
+}
+"""Recipe of a server that Maven gets -> its artifact."""
+
 NEEDS: Final[Mapping[str, Sequence[str]]] = {
     **{server: package.needs for server, package in PACKAGES.items() if package.needs},
-    **{f"{server}-maven": (server,) for server, package in PACKAGES.items() if "maven" in package.elsewhere},
+    **{recipe: ("maven", recipe.removesuffix("-maven")) for recipe in ARTIFACTS},
     **{f"planted-{name}": ("planted", name) for name, backend in BACKENDS.items() if backend.plants},
 }
 """Recipe -> the recipes from whose images it copies files, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
@@ -130,9 +137,13 @@ def _of_suite(recipe: str, suite: str) -> Image:
 
 def _exact(server: str, version: str, source: str) -> Image:
     name = f"fencepost/{server}:{version}"
-    if source in sources.REGISTRIES:
-        return Image(f"{server}-{source}", name, base.SUITES[0], version)
-    return Image(server, name, source, version)
+    if source not in sources.REGISTRIES:
+        return Image(server, name, source, version)
+    recipe, suite = f"{server}-{source}", base.SUITES[0]
+    series = sources.by_number(PACKAGES[server].series[suite])
+    if recipe in ARTIFACTS and sources.by_number(version)[: len(series)] > series:
+        suite = sources.SID  # what it takes from the suite's own image of the server must not be older than it
+    return Image(recipe, name, suite, version)
 
 
 def _telling(had: Sequence[str], version: str) -> list[str]:
@@ -186,6 +197,7 @@ def is_current(image: Image) -> bool:
 def digest(image: Image) -> str:
     """Digest of everything that an image is made from, except its base."""
     made_from = hashlib.sha256(json.dumps([image.suite, image.version]).encode())
+    made_from.update(ARTIFACTS.get(image.recipe, "").encode())
     folder = RECIPES / image.recipe
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         part = [path.relative_to(folder).as_posix(), path.stat().st_mode & 0o100, path.read_text()]
@@ -216,9 +228,13 @@ def _build(image: Image, base_id: str) -> None:
     arguments = {"SUITE": image.suite or ""} | ({"VERSION": image.version} if image.version else {})
     if registry := REGISTRY.get(image.recipe):
         arguments |= sources.settings(registry)
+    packager = WHERE[registry or image.suite or ""]
+    if artifact := ARTIFACTS.get(image.recipe):
+        arguments["ARTIFACT"] = artifact
+        packager += f" ({artifact.partition(':')[0]})"
     label = image.name.removeprefix("fencepost/")
     labels = {"fencepost.image": label, "fencepost.recipe": digest(image), "fencepost.base": base_id}
-    labels[PACKAGER] = WHERE[registry or image.suite or ""]
+    labels[PACKAGER] = packager
     docker(
         "build", "--force-rm", "--tag", image.name, *machine.network(),
         *(word for name in (*arguments, *machine.proxies()) for word in ("--build-arg", name)),

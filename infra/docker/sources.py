@@ -61,10 +61,13 @@ apt-cache policy $options PACKAGES $(apt-cache depends $options VERSIONED | sed 
 """
 """MIRROR is empty where the suite is the container's own."""
 
-_MAVEN: Final = Path(__file__).parents[1] / "images" / "zookeeper-maven" / "maven.sh"
+_MAVEN: Final = Path(__file__).parents[1] / "images" / "maven" / "maven.sh"
 _METADATA: Final = """
-mvn -B -q dependency:get -Dtransitive=false -Dartifact="$ARTIFACT:RELEASE" >/tmp/log || true
-cat ~/.m2/repository/$(echo "$ARTIFACT" | tr .: //)/maven-metadata-*.xml || { grep ERROR /tmp/log >&2; exit 1; }
+for artifact in $ARTIFACTS; do
+    mvn -B -q dependency:get -Dtransitive=false -Dartifact="$artifact:RELEASE:pom" >/tmp/log || true
+    echo "$artifact"
+    cat ~/.m2/repository/$(echo "$artifact" | tr .: //)/maven-metadata-*.xml || { grep ERROR /tmp/log >&2; exit 1; }
+done
 """
 """If Maven is asked for the newest version, it keeps the registry's list, whether or not it got that version."""
 
@@ -166,14 +169,20 @@ def _server(debian: str) -> str | None:
 
 
 def _ask_registry(registry: str) -> dict[str, list[str]]:
-    has: dict[str, list[str]] = {}
-    for server, package in PACKAGES.items():
-        if name := package.elsewhere.get(registry):
-            listed = _listed_by_go(server, name) if registry == "modules" else _listed_by_maven(server, name)
-            known = [version for version in listed if VERSION.fullmatch(version)]
-            buildable = [version for version in known if by_number(version) >= by_number(package.since)]
-            has[server] = sorted(buildable, key=by_number, reverse=True)
-    return has
+    names = {server: name for server, package in PACKAGES.items() if (name := package.elsewhere.get(registry))}
+    if registry == "modules":
+        listed = {server: _listed_by_go(server, module) for server, module in names.items()}
+    else:
+        listed = _listed_by_maven(names)
+    return {server: _buildable(PACKAGES[server], versions) for server, versions in listed.items()}
+
+
+def _buildable(package: Package, listed: Sequence[str]) -> list[str]:
+    """The versions of a server, by its own numbers, in what a registry lists."""
+    known = [version for version in listed if VERSION.fullmatch(version)]
+    own = {version.rpartition(".")[0] for version in known} if package.rebuilt else set(known)
+    buildable = [version for version in own if by_number(version) >= by_number(package.since)]
+    return sorted(buildable, key=by_number, reverse=True)
 
 
 def _listed_by_go(server: str, module: str) -> list[str]:
@@ -195,16 +204,21 @@ def _listed_by_go(server: str, module: str) -> list[str]:
     raise Failed(f"no list of {server}'s versions: {why}")
 
 
-def _listed_by_maven(server: str, artifact: str) -> list[str]:
-    """The versions in the list of Maven's registry. Maven runs in a container: this machine needs none."""
+def _listed_by_maven(artifacts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Server -> the versions in the list of Maven's registry. artifacts: server -> its artifact.
+
+    Maven runs in a container: this machine needs none.
+    """
     base.ensure(base.SUITES[0])
-    machine.say(f"asking Maven which versions of {server} there are (about a minute)")
+    asked = " ".join(artifacts.values())
+    machine.say(f"asking Maven which versions of {' and '.join(artifacts)} there are (about a minute)")
     output = docker(
-        "run", "--rm", *machine.network(), "--env", "MAVEN_SETTINGS", "--env", f"ARTIFACT={artifact}",
+        "run", "--rm", *machine.network(), "--env", "MAVEN_SETTINGS", "--env", f"ARTIFACTS={asked}",
         base.name(base.SUITES[0]), "sh", "-ec", f"{{ {_MAVEN.read_text()} }} >&2\n{_METADATA}",
         timeout=MAVEN_ANSWERS_WITHIN, env={"MAVEN_SETTINGS": "", **machine.maven_settings()},
     )  # fmt: skip
-    return re.findall(r"<version>\s*([^<\s]+)\s*</version>", output)
+    lists = dict(zip(artifacts, re.split(r"^[\w.-]+:[\w.-]+$", output, flags=re.MULTILINE)[1:], strict=True))
+    return {server: re.findall(r"<version>\s*([^<\s]+)\s*</version>", its) for server, its in lists.items()}
 
 
 def by_number(version: str) -> list[int]:
