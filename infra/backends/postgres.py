@@ -34,6 +34,7 @@ _BOUNCER_PACKAGE: Final = Package(BOUNCER, BOUNCER, {"trixie": "1.24", "bookworm
 LOGS_IN_WITHIN: Final = 2  # seconds for a login; libpq takes no less
 
 _PROCESSOR: Final = {"x86_64": "amd64", "aarch64": "arm64v8", "arm64": "arm64v8"}.get(platform.machine())
+"""What builds in Maven's registry call this machine's processor; None: there are none for it."""
 _BUILDS: Final = {"maven": f"io.zonky.test.postgres:embedded-postgres-binaries-linux-{_PROCESSOR}"}
 
 _ROW: Final = 1000  # bytes; too few for PostgreSQL to compress
@@ -73,7 +74,8 @@ class Postgres(Backend):
     packages = (
         Package(
             "postgres", "postgresql", {"trixie": "17", "bookworm": "15"}, versioned=True, needs=("clock",),
-            elsewhere=_BUILDS if _PROCESSOR else {}, since="12", rebuilt=True,
+            elsewhere=_BUILDS if _PROCESSOR else {}, rebuilt=True,
+            since="12",  # older servers know no MATERIALIZED, and no tcp_user_timeout
         ),
     )  # fmt: skip
     plants: ClassVar[Mapping[str, str]] = {

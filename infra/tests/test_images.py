@@ -56,8 +56,8 @@ def test_every_server_has_a_recipe_and_every_backend_a_version_in_every_suite() 
         assert tuple(package.series) == base.SUITES[: len(package.series)]
         assert len(package.series) == len(base.SUITES) or server in sources.STANDS_FOR
     for recipe, registry in images.REGISTRY.items():
-        setting = {"modules": "GOPROXY", "maven": "MAVEN_SETTINGS"}[registry]
-        assert f"ARG {setting}=\n" in (images.RECIPES / recipe / "Dockerfile").read_text()
+        setting = {"modules": "GOPROXY=", "maven": "ARTIFACT\nARG MAVEN_SETTINGS="}[registry]
+        assert f"ARG {setting}\n" in (images.RECIPES / recipe / "Dockerfile").read_text()
     for recipe, needed in images.NEEDS.items():
         dockerfile = (images.RECIPES / recipe / "Dockerfile").read_text()
         assert all(f"FROM fencepost/{name}:${{SUITE}} AS {name}\n" in dockerfile for name in needed)
@@ -68,9 +68,8 @@ def test_a_digest_covers_all_that_an_image_is_made_from(tmp_path: Path, monkeypa
     shutil.copytree(images.RECIPES, tmp_path / "images")
     monkeypatch.setattr(images, "RECIPES", tmp_path / "images")
     image = resolve("zookeeper")
-    digests = {images.digest(image)}
-    digests.add(images.digest(resolve("zookeeper", "3.8")))
-    digests.add(images.digest(Image("zookeeper", image.name, "trixie", "3.9.3")))
+    other = Image("zookeeper", image.name, "trixie", "3.9.3")
+    digests = set(map(images.digest, (image, resolve("zookeeper", "3.8"), other)))
     script = tmp_path / "images/zookeeper/zookeeper.sh"
     script.write_text(script.read_text() + "\n# more\n")
     digests.add(images.digest(image))
@@ -87,13 +86,11 @@ def test_a_digest_covers_all_that_an_image_is_made_from(tmp_path: Path, monkeypa
 
 @cases(
     "labels, base_id, current",
-    ("RECIPE sha256:base\n", "sha256:base\n", True),
-    ("RECIPE sha256:base\n", "", True),  # the base was deleted since
-    ("RECIPE sha256:other\n", "sha256:base\n", False),
-    ("old sha256:base\n", "sha256:base\n", False),
-    (" \n", "sha256:base\n", False),  # somebody else's image under our name
-    (Failed("no such image"), "sha256:base\n", False),
-)
+    ("RECIPE sha256:base\n", "sha256:base\n", True), ("RECIPE sha256:base\n", "", True),  # the base was deleted since
+    ("RECIPE sha256:other\n", "sha256:base\n", False), ("old sha256:base\n", "sha256:base\n", False),
+    # Somebody else's image under our name, or none.
+    (" \n", "sha256:base\n", False), (Failed("no such image"), "sha256:base\n", False),
+)  # fmt: skip
 def test_an_image_is_current_when_recipe_and_base_are(
     monkeypatch: pytest.MonkeyPatch, labels: str | Failed, base_id: str, current: bool
 ) -> None:
@@ -127,12 +124,13 @@ def test_a_build_gets_proxies_and_module_sources_by_name_and_no_secrets(monkeypa
     called = commands(monkeypatch, UNBUILT | {"go env": modules})
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     images.ensure(resolve("toxiproxy"))
-    (build,) = [line for line in called.called if line.startswith("docker build")]
-    assert "--build-arg HTTPS_PROXY " in build
-    assert "--build-arg GOPROXY " in build
-    assert "--network host" in build
-    assert "secret" not in build
-    assert "GOSUMDB" not in build
+    images.ensure(Image("postgres-maven", "fencepost/postgres:16.4", "trixie", "16.4"))
+    build, *others = [line for line in called.called if line.startswith("docker build")]
+    given = ("--build-arg HTTPS_PROXY ", "--build-arg GOPROXY ", "--network host", "secret", "GOSUMDB")
+    assert [word in build for word in given] == [True, True, True, False, False]
+    assert [line.rpartition("/")[2] for line in others] == ["maven", "clock", "postgres", "postgres-maven"]
+    assert " --build-arg ARTIFACT " in others[-1]
+    assert " fencepost.packager=Maven (io.zonky.test.postgres) " in others[-1]
 
 
 @pytest.mark.parametrize(("now", "gone"), [("8.0.7", True), ("8.0.6", False), (None, False)])
@@ -174,13 +172,10 @@ def test_the_error_for_an_unavailable_base_image_says_why(monkeypatch: pytest.Mo
         base.ensure("trixie")
 
 
-def test_each_planted_bug_has_its_own_image_under_its_own_name() -> None:
+def test_planted_bugs_are_listed_and_have_images_under_their_own_names(capsys: pytest.CaptureFixture[str]) -> None:
     made = [resolve(*spelled(plant.spelling)) for plant in PLANTS]
     assert len(set(map(images.digest, made))) == len(PLANTS)
     assert [image.name for image in made] == [plant.version.removeprefix("image:") for plant in PLANTS]
-
-
-def test_planted_bugs_are_listed_with_the_spelling_to_ask_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert servers_with_bugs.main() == 0
     told = capsys.readouterr().out
     assert all(plant.bug in told and f"--to {plant.spelling}\n" in told for plant in PLANTS)

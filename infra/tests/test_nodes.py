@@ -1,6 +1,8 @@
 """Nodes on an engine that only remembers its state: several keys want changes of one node; nodes get images back."""
 
+import subprocess
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,9 +11,10 @@ from docker.errors import APIError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.tests.build import cases
+from checkers.tests.build import cases, there
 from infra.backends import BACKENDS
 from infra.backends.etcd import Etcd
+from infra.backends.postgres import Postgres
 from infra.cluster import node_repair
 from infra.cluster.clock_skew import Skew
 from infra.cluster.container import made_from
@@ -31,6 +34,7 @@ CENTRE = ("toxiproxy", "store")
 CHANGES = st.lists(st.tuples(st.sampled_from(["pause", "kill", "stop", "let_go"]), st.sampled_from(KEYS)), max_size=12)
 BOOTED, OTHER = "mine:1", "mine:2"
 ETCDS = ["etcd1", "etcd2", "etcd3"]
+SETS, MAKES = "SET transaction_timeout = 0;\n", "CREATE DATABASE x LOCALE_PROVIDER = libc LOCALE = 'C.UTF-8';\n"
 
 
 @pytest.fixture(autouse=True)
@@ -131,10 +135,7 @@ def test_late_news_of_a_pause_keep_no_clock_and_no_node_as_it_is(monkeypatch: py
     node.pause("step1")
     node.skew(FIVE, "step2")
     resume, late = engine.unpause, iter(["paused", "paused"])
-    news = {"State": {"Status": "paused"}}
-    monkeypatch.setattr(
-        engine, "inspect_container", lambda _: news if next(late, "") else {"State": {"Status": engine.status}}
-    )
+    monkeypatch.setattr(engine, "inspect_container", lambda _: {"State": {"Status": next(late, engine.status)}})
 
     def goes_on(container: str) -> None:
         if engine.status != "paused":
@@ -158,6 +159,15 @@ def test_a_container_was_made_from_image_digest_command_and_settings_without_pas
     same = {"image": image, "packager": "Debian sid", "command": ["/toxiproxy"], "settings": settings}
     made = OwnEnvironment.made_from(cast("Any", SimpleNamespace(_client=client, name="fp-7")))
     assert made == {name: {**same, "digest": f"sha256:{name}"} for name in CENTRE}
+
+
+@cases("major, dump", ("17", SETS + MAKES), ("16", MAKES), ("14", MAKES.replace(" LOCALE_PROVIDER = libc", "")))
+def test_a_dump_has_nothing_that_only_a_newer_pg_dumpall_writes(tmp_path: Path, major: str, dump: str) -> None:
+    (tmp_path / "PG_VERSION").write_text(f"{major}\n")
+    commands = 'as() { "$@"; }; install() { mkdir "$4"; }; pg_ctl() { :; }; pg_dumpall() { cat >"$7"; }'
+    script = f"PGDATA={tmp_path}\n{there(Postgres.migration).script}\n{commands}\nwork=$PGDATA/carry\ndump"
+    subprocess.run(["sh", "-c", script], input=SETS + MAKES, text=True, check=True)
+    assert (tmp_path / "carry/dump.sql").read_text() == dump
 
 
 def test_a_container_that_is_gone_is_named() -> None:
@@ -267,9 +277,7 @@ def test_a_roll_to_the_same_version_and_back_names_the_images(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("refuses", ["redis1", "redis1-replica"])
-def test_a_primary_and_its_replica_go_back_together_or_not_at_all(
-    refuses: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_primary_and_its_replica_go_back_together_or_not(refuses: str, monkeypatch: pytest.MonkeyPatch) -> None:
     starts = {"redis1": (BOOTED, OTHER), "redis1-replica": (BOOTED, OTHER), refuses: (OTHER,)}
     primary, replica = (Server(name, starts=starts[name]) for name in ("redis1", "redis1-replica"))
     words = roll("redis", "1", primary, replica, monkeypatch)
@@ -283,8 +291,7 @@ def test_a_primary_and_its_replica_go_back_together_or_not_at_all(
     ("2026 C | membership: cluster cannot be downgraded", "membership: cluster cannot be downgraded"),
     ('{"level":"info","msg":"hello"}|{"level":"fatal","ts":"1","msg":"no downgrade","v":"3"}', "no downgrade"),
     ("2026 UTC [1] FATAL:  files of another version|2026 UTC [1] DETAIL:  By 17.", "files of another version"),
-    ("one|the end", "the end"),
-    ("", "it said nothing"),
-)
+    ("one|the end", "the end"), ("", "it said nothing"),
+)  # fmt: skip
 def test_the_last_words_of_a_server_say_why_it_ended(said: str, words: str) -> None:
     assert last_words("".join(f"T {line}\n" for line in said.split("|") if line).encode()) == words
