@@ -64,6 +64,7 @@ COMMANDS: Final = click.Group(
             "Bring up an environment that stays until `down`, or add backends to the one there is.",
             Argument(["backends"], nargs=-1, help=f"of {KNOWN}; all without a password if none"),
             Option(["--version-of"], multiple=True, metavar="BACKEND=VERSION", help="etcd=3.4 or valkey=8; repeatable"),
+            Option(["--shape"], multiple=True, metavar="BACKEND=SHAPE", help="etcd=five: five members; repeatable"),
             Option(["--env"], metavar="NAME", help="name of the environment (by-hand)"),
         ),
         _command("status", "Environments, their nodes, versions, leaders, links and faults.", ENV),

@@ -15,7 +15,7 @@ from docker import DockerClient
 from docker.errors import DockerException
 from requests import RequestException
 
-from infra.backends import BACKENDS
+from infra.backends import BACKENDS, parse_shapes
 from infra.backends.backend import Trait
 from infra.cluster import container, frozen
 from infra.cluster.nodes import Node
@@ -35,9 +35,10 @@ USUAL: Final = tuple(name for name, backend in BACKENDS.items() if not backend.u
 """The backends that `up` boots when none is named: those that let everybody in."""
 
 
-def up(backends: Sequence[str], version_of: Sequence[str], env: str | None) -> int:
+def up(backends: Sequence[str], version_of: Sequence[str], shape: Sequence[str], env: str | None) -> int:
     env = env or BY_HAND
-    wanted: dict[str, str | None] = dict.fromkeys(backends)
+    shapes = parse_shapes(shape)
+    wanted: dict[str, str | None] = dict.fromkeys((*backends, *shapes))
     for pair in version_of:
         backend, version = images.spelled(pair)
         if not version:
@@ -49,8 +50,11 @@ def up(backends: Sequence[str], version_of: Sequence[str], env: str | None) -> i
         if any(environment.name == env for environment in reaper.find(engine_client.connect())):
             environment = OwnEnvironment.attach(env)
         else:
-            environment = OwnEnvironment.start(name=env, keep=True)
+            environment = OwnEnvironment.start(name=env, keep=True, shapes=shapes)
             undo.callback(environment.close)
+        for backend, wished in shapes.items():
+            if (has := environment.kinds[backend].shape) != wished:
+                raise Failed(f"{env} has {backend}={has} and cannot have {backend}={wished} as well")
         environment.boot(wanted or dict.fromkeys(USUAL))
         undo.pop_all()
         _print_addresses(environment)

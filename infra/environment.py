@@ -23,6 +23,7 @@ from docker import DockerClient
 from infra import lifetime
 from infra.access import OPEN, Access
 from infra.backends import STORE as STORE_KIND
+from infra.backends import shaped
 from infra.backends.answers import Health
 from infra.backends.backend import Backend, Server
 from infra.cluster import container, node_repair
@@ -53,22 +54,25 @@ class Environment(ABC):
         self.name: Final = settings.name
         self.owner: Final = settings.owner
         self.password: Final = settings.password
+        self.kinds: Final = shaped(settings.shapes)  # the backends, in the shapes that they have here
         self._client = client
         self._settings = settings
         self._changing = threading.Lock()
         self._clusters: dict[str, Cluster] = {}
         self._reach = Reach(settings.slot, compose.published_ports(client, settings))
         self._api = Api(self._reach.listens(API_PORT))
-        self.links: Final = Links(self._api)
+        self.links: Final = Links(self._api, self.kinds)
 
     # --- from nothing to ready, and back ---
 
     @classmethod
-    def start(cls, *, name: str | None = None, keep: bool = False) -> Self:
+    def start(
+        cls, *, name: str | None = None, keep: bool = False, shapes: Mapping[str, str] = MappingProxyType({})
+    ) -> Self:
         """Bring up Toxiproxy and the store; `ensure` adds clusters. First removes what dead owners left.
 
-        With `keep` the environment outlives this process. Raises NotPossible without an engine and Failed when
-        something goes wrong; then nothing is left behind.
+        With `keep` the environment outlives this process. shapes: those that clusters of ours will have, see `shaped`.
+        Raises NotPossible without an engine and Failed when something goes wrong; then nothing is left behind.
         """
         client = engine_client.connect()
         reaper.reap(client)
@@ -85,14 +89,14 @@ class Environment(ABC):
             images.ensure(image)
         label = owner.KEPT if keep else owner.this_process()
         chosen = {variable: image.name for variable, image in wanted.items()}
-        settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client))
+        settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client), shapes)
         began = time.monotonic()
         lifetime.exit_when_asked()
         with contextlib.ExitStack() as undo:
             undo.callback(reaper.remove, client, name)
             self = cls(client, _up_in_free_slot(client, settings))
             _await("toxiproxy", self._api.answers)
-            self._api.populate(topology.proxies())
+            self._api.populate(topology.proxies(self.kinds))
             self._await_paths(STORE)
             undo.pop_all()
         if not keep:

@@ -51,7 +51,7 @@ class OwnEnvironment(Environment):
         self = cls(client, compose.read(client, name))
         states = container.states(client, name)
         for backend in BACKENDS:
-            if states.keys() >= {*BACKENDS[backend].nodes}:
+            if states.keys() >= {*self.kinds[backend].nodes}:
                 self._clusters[backend] = self._cluster(backend, untouched=False)
         return self
 
@@ -78,11 +78,11 @@ class OwnEnvironment(Environment):
             self._settings = replace(self._settings, images={**new, **self._settings.images})
             absent = [backend for backend in wanted if backend not in self._clusters]
             if absent:
-                compose.up(self._settings, [node for backend in absent for node in BACKENDS[backend].nodes])
+                compose.up(self._settings, [node for backend in absent for node in self.kinds[backend].nodes])
             self._clusters.update({backend: self._cluster(backend, untouched=True) for backend in absent})
         for backend in wanted:
             self._clusters[backend].await_ready()
-            self._await_paths(*BACKENDS[backend].nodes)
+            self._await_paths(*self.kinds[backend].nodes)
         if absent:
             machine.say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")
 
@@ -147,7 +147,7 @@ class OwnEnvironment(Environment):
         return lines
 
     def _cluster(self, backend: str, *, untouched: bool) -> Cluster:
-        kind = BACKENDS[backend]
+        kind = self.kinds[backend]
 
         def node(name: str) -> Node:
             process = Container(

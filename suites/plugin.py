@@ -104,7 +104,8 @@ class Product:
             option.dist, option.tx = "load", ["2*popen"]
 
     def pytest_report_header(self) -> list[str]:
-        return upgrade_stages.upgrade_lines(self._selection.stages, self._selection.libraries)
+        shapes = [f"shape: {backend}={shape}" for backend, shape in self._selection.shapes.items()]
+        return [*upgrade_stages.upgrade_lines(self._selection.stages, self._selection.libraries), *shapes]
 
     def pytest_sessionstart(self) -> None:
         """The controller opens the run folder; xdist's workers are told where it is."""
@@ -154,6 +155,7 @@ class Product:
             "shard": None if selection.shard is None else str(selection.shard),
             "plans": [plan.to_json() for plan in selection.plans.values()],
             "versions": dict(selection.versions),
+            **({"shapes": dict(selection.shapes)} if selection.shapes else {}),
             "stages": {stage.name: dict(stage.versions) for stage in named if not stage.columns},
             **({"libraries": dict(selection.libraries)} if selection.libraries else {}),
             "suite": suite_version(),

@@ -223,7 +223,7 @@ def again(cell: Cell, selection: Selection, config: pytest.Config) -> str:
     words += load_words(load(option).to_json())
     pythons = [option.python] if cell.stage in ("", *TOGETHER) else selection.pythons(cell.stage)
     words += [word for python in filter(None, pythons) for word in ("--python", python)]
-    for name in ("version_of", "target", "hook"):
+    for name in ("version_of", "shape", "target", "hook"):
         words += [word for value in getattr(option, name) for word in (f"--{name.replace('_', '-')}", value)]
     return command_line("pytest", *words)
 

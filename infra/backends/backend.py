@@ -133,7 +133,8 @@ class Backend(ABC):
 
     name: ClassVar[str]  # as users say it, and as in plans
     prefix: ClassVar[str]  # what its members are called, without their numbers; they are services of docker-compose.yml
-    hosts: ClassVar[Sequence[int]]  # the last byte of the address of each member, in order; as many as members
+    hosts: ClassVar[Sequence[int]]  # the last byte of the address of each member, in order, in the largest shape
+    shapes: ClassVar[Mapping[str, int]] = {}  # name -> how many members; the usual shape is first. {}: all, always
     port: ClassVar[int]  # where a member serves clients
     # Purpose of a connection between peers -> its port, minus the number of the member that listens.
     peer_ports: ClassVar[Mapping[str, int]] = {}
@@ -161,6 +162,10 @@ class Backend(ABC):
     migration: ClassVar[Migration | None] = None  # carries its data to a version that does not start on them
     replication: ClassVar[Replication | None] = None  # the roles of its primary and its replica, if it has one
 
+    def __init__(self, shape: str = "") -> None:
+        """shape: one of `shapes`; "" for the usual one."""
+        self.shape = shape or next(iter(self.shapes), "")
+
     # --- who ---
 
     def member(self, number: int) -> str:
@@ -168,9 +173,14 @@ class Backend(ABC):
         return self.prefix if number == 1 == len(self.hosts) else f"{self.prefix}{number}"
 
     @property
+    def known(self) -> tuple[str, ...]:
+        """The names of its members in the largest shape, in order."""
+        return tuple(self.member(number) for number in range(1, len(self.hosts) + 1))
+
+    @property
     def members(self) -> tuple[str, ...]:
         """The names of its members, in order."""
-        return tuple(self.member(number) for number in range(1, len(self.hosts) + 1))
+        return self.known[: self.shapes.get(self.shape)]
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""etcd: three members that agree by raft, with leases and keep-alives, asked over the JSON gateway.
+"""etcd: members that agree by raft, with leases and keep-alives, asked over the JSON gateway.
 
 A member that lost its data must not come back under its old identity: it could vote twice. A new member takes its
 place. That one starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTER_STATE).
@@ -44,7 +44,8 @@ _FIRST: Final = base64.b64encode(b"\0").decode()  # the lowest key; as the end o
 class Etcd(Backend):
     name = "etcd"
     prefix = "etcd"
-    hosts = range(35, 59, 8)
+    hosts = (*range(35, 59, 8), 91, 99)
+    shapes: ClassVar[Mapping[str, int]] = {"three": 3, "five": 5}
     port = 2379
     messages = EtcdMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"peer": 2380}
@@ -215,7 +216,7 @@ class Etcd(Backend):
 
     def peer_url(self, member: str) -> str:
         """The URL by which the other members know this one."""
-        return f"http://{member}:{self.peer_ports['peer'] + self.members.index(member) + 1}"
+        return f"http://{member}:{self.peer_ports['peer'] + self.known.index(member) + 1}"
 
     def replace_member(self, others: Sequence[Server], member: str) -> None:
         """A second call replaces the member anew: nothing tells whether the added member has ever started and voted."""

@@ -1,4 +1,4 @@
-"""ZooKeeper: three servers in a quorum, with sessions and ephemeral nodes, asked by `srvr`."""
+"""ZooKeeper: servers in a quorum, with sessions and ephemeral nodes, asked by `srvr`."""
 
 import contextlib
 import re
@@ -22,7 +22,8 @@ _ROOT: Final = "/fencepost"
 class ZooKeeper(Backend):
     name = "zookeeper"
     prefix = "zk"
-    hosts = range(59, 83, 8)
+    hosts = (*range(59, 83, 8), 107, 115)
+    shapes: ClassVar[Mapping[str, int]] = {"three": 3, "five": 5}
     port = 2181
     messages = ZooKeeperMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"quorum": 2880, "election": 3880}
@@ -47,7 +48,7 @@ class ZooKeeper(Backend):
     election = 2.5  # five ticks (zookeeper.sh)
     fatal = rb".*ERROR (.*)"
     question = b"srvr"
-    # The leader acknowledges a write once both followers have kept it, whatever its own disk does.
+    # The leader acknowledges a write once a majority of the members has kept it, whatever its own disk does.
     disks = ("leader", "follower")
 
     def probe(self, server: Server) -> Health | None:

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 from docker import DockerClient
 from testcontainers.compose import DockerCompose
 
-from infra.backends import BACKENDS
+from infra.backends import BACKENDS, shaped
 from infra.backends.backend import Trait
 from infra.docker import subnets
 from infra.docker.subnets import Taken
@@ -28,6 +28,8 @@ PUBLISHED: Final = "infra/published.yml"
 """Added where the bridges are out of reach; see `client.needs_published`."""
 NET: Final = "fencepost.net"
 """Label of Toxiproxy's container: the environment's subnet."""
+SHAPE: Final = "fencepost.shape"
+"""Label of Toxiproxy's container, with a backend's name behind it: the backend's shape, if it is not the usual one."""
 BOOTED: Final = "fencepost.booted"
 """Label of a node's container: the image that its backend was booted with, even if it runs another one now."""
 
@@ -54,8 +56,16 @@ class ComposeSettings:
     password: str
     images: Mapping[str, str]  # variables like ETCD_IMAGE or ETCD1_IMAGE -> names of images
     publish: bool = False  # whether Toxiproxy's ports are published on 127.0.0.1
+    shapes: Mapping[str, str] = field(default_factory=dict)  # see `infra.backends.shaped`
     # The members that, without data, join a cluster that exists already: see Trait.MEMBERSHIP.
     existing: frozenset[str] = frozenset()
+
+    @property
+    def files(self) -> list[str]:
+        """The files that compose puts together: a shape that is not the usual one has a file of its own."""
+        kinds = [kind for kind in shaped(self.shapes).values() if kind.shape != BACKENDS[kind.name].shape]
+        shapes = (f"infra/{kind.name}-{kind.shape}.yml" for kind in kinds)
+        return [FILE, *shapes, *([PUBLISHED] if self.publish else [])]
 
     def variables(self) -> dict[str, str]:
         return {
@@ -64,7 +74,7 @@ class ComposeSettings:
                 f"{node.upper()}_STATE": "existing" if node in self.existing else "new"
                 for backend in BACKENDS.values()
                 if backend.has(Trait.MEMBERSHIP)
-                for node in backend.members
+                for node in backend.known
             },
             "FENCEPOST_ENV": self.name,
             "FENCEPOST_NET": subnets.net(self.slot),
@@ -89,8 +99,7 @@ def replace(settings: ComposeSettings, service: str, *, start: bool = True) -> N
 
 def _up(settings: ComposeSettings, words: Sequence[str]) -> None:
     """Run `docker compose up` with these words as arguments."""
-    files = [FILE, PUBLISHED] if settings.publish else [FILE]
-    compose = DockerCompose(ROOT, compose_file_name=files, wait=False, services=list(words))
+    compose = DockerCompose(ROOT, compose_file_name=settings.files, wait=False, services=list(words))
     try:
         with _variables(settings.variables()):
             compose.start()
@@ -127,6 +136,7 @@ def read(client: DockerClient, environment: str) -> ComposeSettings:
         password=variables["POSTGRES_PASSWORD"],
         images=chosen,
         publish=any(port.get("PublicPort") for port in toxiproxy["Ports"]),
+        shapes={name: shape for name in BACKENDS if (shape := toxiproxy["Labels"].get(f"{SHAPE}.{name}"))},
     )
 
 

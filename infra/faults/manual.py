@@ -15,7 +15,7 @@ import json
 import math
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from infra.docker import machine, owner
 from infra.errors import Failed, UnknownName
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import NO_CLOCK, NO_TAP, OURS, FaultInjection
+from infra.faults.fault_options import Members
 from infra.faults.gate_scripts import HitWorkers
 from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
 from infra.faults.runner import Runner
@@ -38,6 +39,7 @@ from infra.suggestions import instead
 from infra.waiting import Clock
 
 _Text = str | None
+_ByBackend = Mapping[str, Members]
 
 LISTS: Final = ("nodes", "order", "groups")
 """Options that take several names, and so may be given as `a,b`."""
@@ -50,14 +52,15 @@ def main(name: _Text, backend: _Text, plan: _Text, process: _Text, env: _Text, t
     hit = None if process is None else pid(process)
     if not 0 < ttl < math.inf:
         raise UnknownName(f"--ttl: must be seconds, more than 0, not {ttl}")
-    if plan and not name:
-        planned = _of_file(plan)
-    elif name and backend and not plan:
-        planned = _of_words(name, backend, ttl, **drawn)
-    else:
-        raise UnknownName("say NAME and BACKEND, or --plan FILE")
-    _check_workers(planned, hit)
     with lifetime.asked_once(), attached(env) as environment:
+        members = {each: kind.members for each, kind in environment.kinds.items()}
+        if plan and not name:
+            planned = _of_file(plan, members)
+        elif name and backend and not plan:
+            planned = _of_words(name, backend, ttl, members, **drawn)
+        else:
+            raise UnknownName("say NAME and BACKEND, or --plan FILE")
+        _check_workers(planned, hit)
         _check_possible(planned, environment)
         target = Target.of(environment, planned.backend, OneProcess(hit, ttl, environment.name))
         words = partial(_words, pid=hit)
@@ -67,7 +70,8 @@ def main(name: _Text, backend: _Text, plan: _Text, process: _Text, env: _Text, t
             if left := environment.unclean():
                 print_faults(left)
         else:
-            print(f"{replace(planned.steps[0], for_=0.0).describe(planned.backend, words)} ...", flush=True)
+            step = replace(planned.steps[0], for_=0.0)
+            print(f"{step.describe(planned.backend, words, planned.members)} ...", flush=True)
             _leave(planned.steps[0], target)
     return 0
 
@@ -77,7 +81,7 @@ def _check_workers(plan: Plan, pid: int | None) -> None:
     for step in plan.steps:
         if "workers" not in FAULTS[step.fault].needs:
             continue
-        injection = step.injection(plan.backend)
+        injection = step.injection(plan.backend, plan.members)
         if not (isinstance(injection, HitWorkers) and injection.action in SIGNALS):
             why = "needs a gate inside the worker: pytest suites/ --faults does it to the suite's own"
             raise UnknownName(f"{step.fault} {why}")
@@ -105,16 +109,18 @@ def _words(injection: FaultInjection, pid: int | None) -> str:
     return injection.describe()
 
 
-def _of_file(name: str) -> Plan:
+def _of_file(name: str, members: _ByBackend) -> Plan:
     try:
-        return parse(Path(name).read_text())
+        return parse(Path(name).read_text(), members)
     except (OSError, UnicodeDecodeError) as error:
         raise UnknownName(f"--plan {name}: {getattr(error, 'strerror', None) or 'not a text'}") from error
     except BadPlan as error:
         raise UnknownName(f"--plan {name}: {error}") from error
 
 
-def _of_words(name: str, backend: str, ttl: float, chosen: Sequence[str], seconds: float | None, seed: int) -> Plan:
+def _of_words(
+    name: str, backend: str, ttl: float, members: _ByBackend, chosen: Sequence[str], seconds: float | None, seed: int
+) -> Plan:
     """The plan of one step from the command line. chosen: `OPTION=VALUE`. seconds: None: the fault stays."""
     if name not in FAULTS:
         raise UnknownName(f"no fault {name!r}; {instead(name, FAULTS)}")
@@ -125,11 +131,11 @@ def _of_words(name: str, backend: str, ttl: float, chosen: Sequence[str], second
         if fault.planned and fault.applies(backend, OURS) is None:
             drawn = Plan(name, backend, seed, (Step(name, 0.0, 0.0, {}),))
         else:
-            drawn = compile_plan([name], seed, backend, ttl)
+            drawn = compile_plan([name], seed, backend, ttl, members[backend])
         step = drawn.steps[0]
         for_ = step.for_ if seconds is None else seconds
         step = replace(step, after=0.0, for_=for_, options={**step.options, **dict(map(_option, chosen))})
-        return Plan.from_json(replace(drawn, steps=(step,)).to_json())
+        return Plan.from_json(replace(drawn, steps=(step,)).to_json(), members[backend])
     except BadPlan as error:
         needed = f"; {fault.name} {fault.planned}" if fault.planned else ""
         raise UnknownName(str(error).removeprefix("steps[0].") + needed) from error
@@ -147,7 +153,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 def _leave(step: Step, target: Target) -> None:
     """Apply the fault and leave it on. If `apply` raises, what it did is healed."""
-    injection = step.injection(target.backend)
+    injection = step.injection(target.backend, target.members)
     try:
         hits = injection.apply(target)
     except BaseException:

@@ -23,9 +23,11 @@ import contextlib
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from infra.backends import BACKENDS
+from infra.backends.backend import Backend
 from infra.errors import Failed, UnknownName
 from infra.network import link_state, topology, toxics
 from infra.network.link_state import REFUSED, Wishes
@@ -45,9 +47,9 @@ It does not report this, so we cannot wait for it."""
 class Links:
     """All links of an environment. Several threads may call it; their calls run one after the other."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, kinds: Mapping[str, Backend] = BACKENDS) -> None:
         self._api = api
-        self._all: tuple[Proxy, ...] = tuple(topology.proxies())
+        self._all: tuple[Proxy, ...] = tuple(topology.proxies(kinds))
         self._proxies = _of_links(self._all)
         self._changing = threading.RLock()
         self._wishes = Wishes()

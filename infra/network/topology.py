@@ -38,15 +38,14 @@ TOXIPROXY_HOST: Final = 2
 DATA_HOST: Final = 18
 """Last byte of Toxiproxy's address on the bridge `data`."""
 
-_MEMBERS: Final = [pair for kind in BACKENDS.values() for pair in zip(kind.members, kind.hosts, strict=True)]
+_MEMBERS: Final = [pair for kind in BACKENDS.values() for pair in zip(kind.known, kind.hosts, strict=True)]
 
 HOSTS: Final[Mapping[str, int]] = {
-    **dict(sorted(_MEMBERS, key=lambda pair: pair[1])),
-    STORE: 83,
+    **dict(sorted([*_MEMBERS, (STORE, 83)], key=lambda pair: pair[1])),
     # Nodes that clients cannot reach come last, so the ports in infra/published.yml have no gaps.
     **{each.name: each.host for each in sorted(_BESIDE.values(), key=lambda auxiliary: not auxiliary.reached)},
 }
-"""Node -> last byte of its own address."""
+"""Node -> last byte of its own address, for the nodes of all shapes."""
 
 NODES: Final = tuple(HOSTS)
 
@@ -90,7 +89,8 @@ def client_port(node: str) -> int:
 @cache
 def kind_of(node: str) -> Backend:
     """The backend of a member or an auxiliary, and the one that the store runs on. KeyError for unknown names."""
-    return {STORE: STORE_KIND, **{name: backend for backend in BACKENDS.values() for name in backend.nodes}}[node]
+    known = {name: kind for kind in BACKENDS.values() for name in (*kind.known, *kind.nodes)}
+    return {STORE: STORE_KIND, **known}[node]
 
 
 def primary_of(node: str) -> str | None:
@@ -109,13 +109,14 @@ def groups_of(node: str) -> tuple[int, ...]:
     return GROUPS if node not in _BESIDE or _BESIDE[node].reached else ()
 
 
-def proxies() -> Iterator[Proxy]:
-    """Every proxy of the star."""
+def proxies(kinds: Mapping[str, Backend] = BACKENDS) -> Iterator[Proxy]:
+    """Every proxy of the star of these backends."""
+    there = {STORE, *(name for kind in kinds.values() for name in kind.nodes)}
     for group in (GOD, *GROUPS):
         for node in NODES:
-            if group == GOD or group in groups_of(node):
+            if node in there and (group == GOD or group in groups_of(node)):
                 yield _proxy(client(group), node, "", f"via-ctl:{listener(node, group)}", client_port(node))
-    for backend in BACKENDS.values():
+    for backend in kinds.values():
         for (_, source), (number, target) in itertools.permutations(enumerate(backend.members, 1), 2):
             for kind, base in backend.peer_ports.items():
                 yield _proxy(source, target, f"-{kind}", f"via-{source}:{base + number}", base + number)

@@ -3,7 +3,7 @@
 The conftest of both folders `live` imports the hooks and fixtures from here. A test says what it needs:
 
     pytest.mark.needs("redis", "postgres")  # in their default versions
-    pytest.mark.needs("etcd", etcd="3.4")
+    pytest.mark.needs("etcd", etcd="3.4")  # or a shape: etcd="five"
 
 All tests of a process that need the same versions share an environment, which is clean before and after each test.
 From the first test on it has all backends that any of these tests needs: clusters that boot side by side are up sooner.
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from infra.backends import SHAPES
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.faults.manual import OneProcess
@@ -28,11 +29,11 @@ _NEEDED: dict[frozenset[tuple[str, str]], set[str]] = {}  # versions of backends
 
 def taken(*backends: str, versions: Mapping[str, str] | None = None) -> OwnEnvironment:
     """The environment of these versions, with these backends. It is clean if the last test to use it left it clean."""
-    versions = versions or {}
-    key = frozenset(versions.items())
+    key = frozenset((versions or {}).items())
+    shapes = {backend: shape for backend, shape in key if f"{backend}={shape}" in SHAPES}
     if key not in _POOL:
-        _POOL[key] = OwnEnvironment.start()
-    environment = _POOL[key]
+        _POOL[key] = OwnEnvironment.start(shapes=shapes)
+    environment, versions = _POOL[key], dict(key - shapes.items())
     if not set(backends) <= environment.clusters.keys():
         environment.boot({backend: versions.get(backend) for backend in {*backends, *_NEEDED.get(key, ())}})
         await_unclean(environment)
@@ -74,12 +75,15 @@ def environment(request: pytest.FixtureRequest) -> Iterator[OwnEnvironment]:
 
 @pytest.fixture
 def target(environment: OwnEnvironment, request: pytest.FixtureRequest) -> Target:
-    return target_of(environment, request.param)
+    return target_of(environment, request.param.partition("=")[0])
 
 
 def on(*backends: str) -> pytest.MarkDecorator:
-    """Run a test with the fixture `target` for each of these backends."""
-    cases = [pytest.param(backend, marks=pytest.mark.needs(backend)) for backend in backends]
+    """Run a test with the fixture `target` for each of these backends, which may have a shape: `etcd=five`."""
+    cases = []
+    for each in backends:
+        name, _, shape = each.partition("=")
+        cases.append(pytest.param(each, marks=pytest.mark.needs(name, **({name: shape} if shape else {}))))
     return pytest.mark.parametrize("target", cases, indirect=True)
 
 

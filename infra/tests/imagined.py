@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from infra.access import OPEN
-from infra.backends import BACKENDS
+from infra.backends import BACKENDS, shaped
 from infra.backends.answers import Health, ServerRefused, Written
 from infra.backends.backend import Backend, Server, Trait
 from infra.backends.etcd import Etcd
@@ -33,9 +32,9 @@ from infra.tests.simulated import Lane, World, a_lane
 class Toxiproxy(Api):
     """Toxiproxy with its pitfalls: a connection is always up, and bytes always wait in a toxic that keeps bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Mapping[str, Backend] = BACKENDS) -> None:
         self.proxies: dict[str, ProxyState] = {}
-        self.populate(topology.proxies())
+        self.populate(topology.proxies(kinds))
 
     def populate(self, proxies: Iterable[topology.Proxy]) -> None:
         for proxy in proxies:
@@ -146,20 +145,22 @@ class Disks:
 
 
 class Star:
-    """One backend and lanes of workers, two by default. `unclean` lists what differs from the start."""
+    """One backend, maybe in a shape (`etcd=five`), and lanes of workers. `unclean`: what differs from the start."""
 
     def __init__(self, backend: str, *lanes: Lane) -> None:
+        backend, _, shape = backend.partition("=")
+        kinds = shaped({backend: shape})
         self.world = World(list(lanes) or [a_lane("a", 0, 0, 0), a_lane("b", 0, 1, 0, 1)])
-        self.toxiproxy = Toxiproxy()
-        self.links = Links(self.toxiproxy)
+        self.toxiproxy = Toxiproxy(kinds)
+        self.links = Links(self.toxiproxy, kinds)
         self.disks = Disks()
-        self.engines = {name: Engine() for name in BACKENDS[backend].members}
-        self.backend, self.kind = backend, copy(BACKENDS[backend])
+        self.engines = {name: Engine() for name in kinds[backend].members}
+        self.backend, self.kind = backend, kinds[backend]
         vars(self.kind)["probe"] = lambda server: self.health(server.name)
-        self.leads, self.term = BACKENDS[backend].members[0], 1
+        self.leads, self.term = self.kind.members[0], 1
         self.cluster = Cluster(list(map(self._node, self.engines)))
         self._between: dict[frozenset[str], list[str]] = {}
-        for proxy in topology.proxies():
+        for proxy in topology.proxies(kinds):
             self._between.setdefault(frozenset((proxy.source, proxy.target)), []).append(proxy.name)
 
     def _node(self, name: str) -> Node:

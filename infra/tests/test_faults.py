@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from checkers.tests.build import cases
-from infra.backends import BACKENDS
+from infra.backends import BACKENDS, shaped
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.all_faults import FAULTS
@@ -28,8 +28,8 @@ HERE = {name: it for name, it in FAULTS.items() if not (it.planned or it.workloa
 CONTRACT = [
     (name, backend)
     for name, fault in HERE.items()
-    for backend in BACKENDS
-    if not (fault.applies(backend) or {*fault.needs} <= {"workers", "skew"})
+    for backend in (*BACKENDS, "etcd=five", "zookeeper=five")
+    if not (fault.applies(backend.partition("=")[0]) or {*fault.needs} <= {"workers", "skew"})
 ]
 
 
@@ -90,8 +90,10 @@ def test_versions_are_named_in_a_plan() -> None:
     assert [name for name, fault in FAULTS.items() if fault.lasting] == ["roll-version"]
 
 
-def injection_of(name: str, backend: str, seed: int = 1) -> fault.FaultInjection:
-    return compile_plan([name], seed, backend, 1.0).steps[0].injection(backend)
+def injection_of(name: str, place: str, seed: int = 1) -> fault.FaultInjection:
+    backend, _, shape = place.partition("=")
+    members = shaped({backend: shape})[backend].members
+    return compile_plan([name], seed, backend, 1.0, members).steps[0].injection(backend, members)
 
 
 @pytest.mark.parametrize(("name", "backend"), CONTRACT)
@@ -190,6 +192,18 @@ def test_bytes_one_way_are_stopped(backend: str, name: str, options: dict[str, A
         assert (hit.kind, hit.target) == ("cut", target)
         assert all(fnmatch(line, f"{links}*") for line in star.links.active())
         assert len(star.links.active()) == {"redis": 1, "etcd": 3, "zookeeper": 2}[backend]
+
+
+@cases(
+    "backend, name, targets",
+    ("zookeeper", "slow-disk", ["zk1 (leader), zk2 (follower)"]),
+    ("zookeeper=five", "slow-disk", ["zk1 (leader), zk2 (follower), zk3 (follower)"]),
+    ("etcd", "rejoin-then-lead", ["etcd2", "etcd3", "etcd1 (leader)"]),
+    ("etcd=five", "rejoin-then-lead", ["etcd2", "etcd3, etcd4", "etcd1 (leader)", "etcd5"]),
+)
+def test_as_many_members_are_hit_as_it_takes(backend: str, name: str, targets: list[str]) -> None:
+    with imagined(backend) as star:
+        assert [hit.target for hit in injection_of(name, backend).apply(star.target("a", alone=True))] == targets
 
 
 @cases(

@@ -38,7 +38,7 @@ from results.storage.reading import RunContents
 
 FORMAT: Final = 4
 """A certificate of another format can be verified only by the version that wrote it."""
-_ASKED: Final = ("command", "seed", "profile", "interruptions")  # the keys of `RunFolder.about` that the file has
+_ASKED: Final = ("command", "seed", "profile", "shapes", "interruptions")  # what of `RunFolder.about` the file has
 
 
 def to_json(

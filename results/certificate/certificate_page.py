@@ -16,7 +16,7 @@ from results.comparison import presentation
 from results.comparison.speeds import RATIO, Speed
 from results.pages import web
 from results.pages.web import to_page
-from results.record import grouped, words
+from results.record import grouped, mapping, words
 from results.report.grid import tally
 from results.stages import ALONE, BASELINE, CLIENTS, COLUMNS, TITLES, TOGETHER
 from results.storage import files
@@ -52,6 +52,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         sentence=sentence(certificate),
         sign=SIGNS[certificate.decision],
         upgrades=_upgrades(certificate, stored["conditions"]["images"]),
+        shapes=mapping(stored["asked"].get("shapes")),
         several=len(certificate.upgrades) > 1,
         stages=[(stage, TITLES[stage]) for stage in certificate.parts],
         together=[stage for stage in TOGETHER if stage in certificate.parts],

@@ -103,7 +103,7 @@ def _line(run: Stored, *, as_json: bool) -> str:
         return plain(f"{run.path.name}  damaged: {error}")
     words = {str(word): count for word, count in head.words.items() if count}
     if as_json:
-        asked = ("seed", "profile", "shard", "versions")
+        asked = ("seed", "profile", "shard", "versions", "shapes")
         return json.dumps({
             "run": run.path.name,
             "folder": str(run.path),

@@ -16,7 +16,7 @@ from checkers.claims import Verdict
 from checkers.properties.violation_stories import listing
 from results.pages import rates, scorecard, web
 from results.pages.web import to_page
-from results.record import Cell, LaneSummary, grouped, versions, words
+from results.record import Cell, LaneSummary, grouped, mapping, versions, words
 from results.report import grid, sentences
 from results.report.descriptions import GROUPS, Descriptions, explained, fault_name, meaning, property_text
 from results.text import again, count, few, moment, plain, plain_lines, span
@@ -92,6 +92,7 @@ def render(
 def _facts(about: Mapping[str, Any], cells: Iterable[Cell]) -> list[tuple[str, str]]:
     """(name, value) of the facts at the top of the page."""
     facts = [*((name, about.get(name)) for name in ("profile", "seed")), *versions(cells).items()]
+    facts += ((f"shape of {name}", shape) for name, shape in mapping(about.get("shapes")).items())
     started, closed = (moment(about.get(name)) for name in ("started", "closed"))
     if started is not None:
         facts.append(("started", f"{started:%Y-%m-%d %H:%M} UTC"))

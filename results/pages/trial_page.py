@@ -115,6 +115,7 @@ _OURS: Final = "suites.locks."
 _PLAIN: Final = (
     ("backend", "backend"),
     ("version asked for", "version"),
+    ("shape", "shape"),
     ("seed", "seed"),
     ("profile", "profile"),
     ("attempt", "attempt"),
@@ -209,6 +210,8 @@ def again(record: TrialRecord, folder: Path) -> str:
         words += ["--plan", str(folder / "plan.json")] if about.get("own_plan") else ["--faults", column]
     if about.get("version"):
         words += ["--version-of", f"{about['backend']}={about['version']}"]
+    if about.get("shape"):
+        words += ["--shape", f"{about['backend']}={about['shape']}"]
     words += load_words(mapping(about.get("load")))
     words += ["--python", str(about["interpreter"])] if about.get("interpreter") else []
     if about.get("seed") is not None:

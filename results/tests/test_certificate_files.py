@@ -156,6 +156,13 @@ def test_verify_names_the_changed_part(issued: Run, change: Callable[[Run], None
     assert not any(name in errors for name in (files.JUNIT, files.ATTESTATION) if not said.startswith(name))
 
 
+def test_the_shape_stands_beside_the_versions(tmp_path: Path) -> None:
+    made = closed(tmp_path / "run", shapes={"redis": "five"})
+    text = Page(issue(made)[1].read_text()).text
+    assert "redis (shape five) from 7.0" in text
+    assert "shape of redis five" in Page((made.path / "index.html").read_text()).text
+
+
 def test_a_certificate_of_another_format_is_refused(issued: Run, results: Results) -> None:
     better(issued, format=certificate_files.FORMAT - 1)
     status, _, errors = results("verify", issued.path / files.CERTIFICATE)

@@ -89,6 +89,7 @@ def test_the_sentence_covers_the_whole_trial_also_one_that_was_aborted_without_l
     ("storm", {"column": "storm-17", "seed": 17}, "--backend redis --faults storm-17 --seed 17"),
     ("own lock", LOCKS, "--lock redis --lock pkg.locks:Mine --faults"),
     ("profile", PROFILE, "--profile default --backend redis -k none --seed 7"),
+    ("shape", {"column": "none", "shape": "five"}, "--backend redis --faults none --shape redis=five --seed 7"),
     ("load", {"load": LOAD, "column": "none"},
      "--backend redis --faults none --workload set --workload once --keys 1000 --ttl 30 --seed 7"),
 )  # fmt: skip

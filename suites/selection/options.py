@@ -5,7 +5,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from typing import Any, Final
 
-from infra.backends import BACKENDS
+from infra.backends import BACKENDS, SHAPES
 from infra.faults.plan import STORM
 from infra.target import hooks
 from results.storage.files import RUNS
@@ -51,6 +51,8 @@ def options() -> dict[str, dict[str, Any]]:
     version = "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
     version += "an image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)"
     add("--version-of", version, **versions)
+    shape = f"how many members a cluster of ours has; repeatable. One of: {', '.join(SHAPES)}"
+    add("--shape", shape, **repeatable, metavar="BACKEND=SHAPE")
     old = "with --to: certify an upgrade from this version, spelled as for --version-of, or this release of a client "
     add("--from", f"{old}library (kazoo=2.9); repeatable", **versions, dest="from_")
     add("--to", "the version that is to come: may we go there?", **versions)

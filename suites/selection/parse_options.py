@@ -6,10 +6,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from infra.backends import BACKENDS
+from infra.backends import BACKENDS, parse_shapes, shaped
 from infra.docker import images
 from infra.docker.servers_with_bugs import PLANTS
+from infra.errors import UnknownName
 from infra.faults.all_faults import FAULTS, NO_FAULT
+from infra.faults.fault_options import Members
 from infra.faults.plan import STORM, BadPlan, Plan, fault_names, storm_seed
 from infra.faults.plan import parse as parse_plan
 from infra.suggestions import instead
@@ -45,7 +47,9 @@ def parse(option: Any) -> Selection:
     upgraded, libraries = stages(option, version_of, python)
     targets = _targets(option.target, version_of)
     commands = _hooks(option.hook, targets)
-    plans = _plans(option.plan, targets)
+    shapes = _shapes(option.shape, targets)
+    members = {name: kind.members for name, kind in shaped(shapes).items()}
+    plans = _plans(option.plan, members | {name: target.names for name, target in targets.items()})
     if plans and option.faults:
         raise BadOption("--plan and --faults: a run does one or the other")
     faults = tuple(plans) or _faults(option.faults, upgraded) or _usual_faults(option, profile, upgraded)
@@ -66,6 +70,7 @@ def parse(option: Any) -> Selection:
         option.seed,
         _results(option.results),
         versions(version_of, "--version-of"),
+        shapes,
         plans,
         worlds={backend: external_cluster.world(target, commands) for backend, target in targets.items()},
         targets=targets,
@@ -196,9 +201,8 @@ def _faults(lists: Sequence[str], stages: Sequence[Stage]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(columns))
 
 
-def _plans(files: Sequence[str], targets: Mapping[str, External]) -> dict[str, Plan]:
+def _plans(files: Sequence[str], members: Mapping[str, Members]) -> dict[str, Plan]:
     """Name of a plan → the plan in one of these files."""
-    members = {backend: target.names for backend, target in targets.items()}
     plans: dict[str, Plan] = {}
     for file in files:
         try:
@@ -219,6 +223,14 @@ def _targets(pairs: Sequence[str], versions: Sequence[str]) -> dict[str, Externa
         if clash := next((pair for pair in versions if images.spelled(pair)[0] == backend), None):
             raise BadOption(f"--version-of {clash}: --target {backend}=... runs what it runs")
     return targets
+
+
+def _shapes(pairs: Sequence[str], targets: Mapping[str, External]) -> dict[str, str]:
+    with raised_as(BadOption, "", UnknownName):
+        shapes = parse_shapes(pairs)
+    if clash := next((backend for backend in shapes if backend in targets), None):
+        raise BadOption(f"--shape {clash}={shapes[clash]}: --target {clash}=... has the nodes that it names")
+    return shapes
 
 
 def _hooks(pairs: Sequence[str], targets: Mapping[str, External]) -> Hooks:

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from checkers.claims import matches
 from checkers.properties.all_properties import OF_THE_SERVICE
+from infra.backends import shaped
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.fault import OURS, World
 from infra.faults.plan import Plan, fault_names, random_plan, storm_seed
@@ -53,7 +54,7 @@ def case_id(lane: Lane, fault: str, stage: str) -> str:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a run tries: lanes, faults, seed and versions."""
+    """What a run tries: lanes, faults, seed, versions and shapes."""
 
     lanes: tuple[Lane, ...]
     # The columns of the matrix: a fault, several that overlap (`a+b`), or the name of a plan of the user's own.
@@ -62,6 +63,7 @@ class Selection:
     seed: int
     results: Path
     versions: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, str] = field(default_factory=dict)  # backend → the shape that the user asked for
     plans: Mapping[str, Plan] = field(default_factory=dict)  # those plans by name
     # Backend → what can be done to it, if not everything can.
     worlds: Mapping[str, World] = field(default_factory=dict)
@@ -187,13 +189,14 @@ class Selection:
         return plan.fault_names if plan is not None else fault_names(column)
 
     def members(self, backend: str) -> tuple[str, ...]:
-        """What the nodes of a target are called; () where the cluster is ours."""
-        return self.targets[backend].names if backend in self.targets else ()
+        """The names of the members of a backend's cluster."""
+        return self.targets[backend].names if backend in self.targets else shaped(self.shapes)[backend].members
 
     def plan(self, column: str, backend: str) -> Plan | None:
         """The plan of the user, a storm, or an upgrade; None if the plan is drawn from the run's seed."""
         if column in upgrade_stages.ROLLING:
-            return upgrade_stages.rolling_plan(column, backend, self.seed, self._ttl(backend), *self._upgrade(backend))
+            ttl, members = self._ttl(backend), self.members(backend)
+            return upgrade_stages.rolling_plan(column, backend, self.seed, ttl, *self._upgrade(backend), members)
         if column == CLIENTS:
             return upgrade_stages.clients_plan(backend, self.seed, self._ttl(backend))
         if column in bugs_of_certification.COLUMNS:
@@ -295,6 +298,8 @@ class Selection:
             profile=None if self.named or column in upgrade_stages.OF_UPGRADES else self.profile.name,
             planted={lane.name: bugs_of_certification.found_by(lane) for lane in lanes if lane in self.planted},
             members=self.members(backend),
+            ours=backend not in self.targets,
+            shape=self.shapes.get(backend, ""),
             pythons=self.pythons(stage),
         )
 

@@ -26,7 +26,9 @@ class Trial:
     profile: str | None = None  # the profile that chose the lanes; None: the user named locks or faults
     # Lane with a planted bug → the property that must find the bug.
     planted: Mapping[str, str] = field(default_factory=dict)
-    members: tuple[str, ...] = ()  # the names of the nodes of a target; () if the cluster is ours
+    members: tuple[str, ...] = ()  # the names of the members of the cluster; () for ours in its usual shape
+    ours: bool = True  # whether the cluster is ours, and not a target
+    shape: str = ""  # the shape that the user asked for
     pythons: tuple[str, ...] = ("",)  # interpreters of the workers, in turn; "" for the suite's own
 
     @property

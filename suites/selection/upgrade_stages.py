@@ -23,7 +23,7 @@ from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.docker import images
 from infra.faults.all_faults import FAULTS
-from infra.faults.fault_options import FOLLOWER, LEADER
+from infra.faults.fault_options import FOLLOWER, LEADER, Members
 from infra.faults.plan import Plan, Step
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK
 from suites.selection import bugs_of_certification
@@ -37,10 +37,10 @@ ROLLING: Final = tuple(column for columns in COLUMNS.values() for column in colu
 CALM: Final = 1.0  # seconds without a fault before each step, in which waiting clients are granted the lock
 
 
-def rolling_plan(column: str, backend: str, seed: int, ttl: float, old: str, new: str) -> Plan:
+def rolling_plan(column: str, backend: str, seed: int, ttl: float, old: str, new: str, members: Members) -> Plan:
     """old, new: versions, as the user spelled them. ttl: the longest of the lanes, in seconds."""
     rng = random.Random(f"{seed}:{column}")
-    return Plan(column, backend, seed, tuple(_steps(column, backend, rng, ttl, old, new)))
+    return Plan(column, backend, seed, tuple(_steps(column, backend, rng, ttl, old, new, members)), members)
 
 
 def clients_plan(backend: str, seed: int, ttl: float) -> Plan:
@@ -60,19 +60,20 @@ def impossible(column: str, backend: str, old: str, new: str) -> str | None:
     return None
 
 
-def _steps(column: str, backend: str, rng: random.Random, ttl: float, old: str, new: str) -> Iterator[Step]:
+def _steps(
+    column: str, backend: str, rng: random.Random, ttl: float, old: str, new: str, members: Members
+) -> Iterator[Step]:
     if column in (LEADER_LAST, LEADER_FIRST):
-        yield from _upgrade(FOLLOWER if column == LEADER_LAST else LEADER, backend, rng, ttl, new)
+        yield from _upgrade(FOLLOWER if column == LEADER_LAST else LEADER, backend, rng, ttl, new, members)
     else:
-        everybody = len(BACKENDS[backend].members)
-        members = everybody if column == END else (everybody + 1) // 2
-        yield _roll(new, FOLLOWER, members)
-        yield _roll(old, FOLLOWER, members)
+        count = len(members) if column == END else (len(members) + 1) // 2
+        yield _roll(new, FOLLOWER, count)
+        yield _roll(old, FOLLOWER, count)
 
 
-def _upgrade(first: str, backend: str, rng: random.Random, ttl: float, new: str) -> Iterator[Step]:
+def _upgrade(first: str, backend: str, rng: random.Random, ttl: float, new: str, members: Members) -> Iterator[Step]:
     """Upgrade one member; kill and cut; upgrade all but one; upgrade the last while holders are frozen past a lease."""
-    led, members = BACKENDS[backend].has(Trait.LEADER), BACKENDS[backend].members
+    led = BACKENDS[backend].has(Trait.LEADER)
     killed: dict[str, Any] = {"nodes": [LEADER if led else members[0]]}
     cut: tuple[str, dict[str, Any]] = ("cut-nodes-drop", {"follower": 0}) if led else ("cut-minority-drop", killed)
     yield _roll(new, first, 1)

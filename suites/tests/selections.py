@@ -26,7 +26,7 @@ class Mine:
 OLD, NEW = "image:old:1", "image:new:2"
 
 USUAL: dict[str, object] = {"profile": "default", "seed": 1, "results": "results/runs", "from_": (), "to": ()}
-USUAL |= dict.fromkeys(("lock", "backend", "faults", "plan", "target", "hook", "version_of", "workload"), ())
+USUAL |= dict.fromkeys(("lock", "backend", "faults", "plan", "target", "hook", "version_of", "shape", "workload"), ())
 USUAL |= dict.fromkeys(("shard", "workers", "keys", "ttl", "rate", "duration", "python"))
 USAGE = 4  # exit status of pytest
 

@@ -21,6 +21,7 @@ from suites.selection.parse_options import EVERY_FAULT
 from suites.selection.profiles import BOUNDARIES, DEFAULT, FEW, PROFILES
 from suites.selection.selection import WORKERS, Selection
 from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused
+from suites.trial.metadata import about
 
 FRAGILE = f"""
 from checkers.claims import Hazard
@@ -62,6 +63,9 @@ class TestBadInput:
         ({"version_of": ["etcd=image:"]}, ["BACKEND=VERSION"]),
         ({"version_of": ["etcd=3.4", "etcd=3.5"]}, ["etcd=3.4", "etcd=3.5"]),
         ({"backend": ["nope"]}, BACKENDS),
+        ({"shape": ["redis=five"]}, ["--shape redis=five: there is no such shape", "zookeeper=five, etcd=three"]),
+        ({"shape": ["etcd=five", "etcd=three"]}, ["--shape etcd=three: etcd=five is asked for as well"]),
+        ({"shape": ["etcd=five"], "target": ["etcd=a:1"]}, ["--shape etcd=five: --target etcd=... has the nodes"]),
         ({"python": "/nowhere"}, ["--python /nowhere: does not run as Python 3.11 or newer", "No such file"]),
         ({"python": "/bin/true"}, ["--python /bin/true: does not run as Python 3.11 or newer"]),
         ({"lock": ["redis", "redlock"], "backend": ["etcd"]}, ["redis on redis", "redlock on redis"]),
@@ -90,6 +94,11 @@ class TestBadInput:
         run = asked(version_of=["etcd=3.4", "etcd=3.4", "redis=image:mine:1"])
         assert run.versions == {"etcd": "3.4", "redis": "image:mine:1"}
         assert asked(version_of=["valkey=8", "redis=valkey:8"]).versions == {"redis": "valkey:8"}
+
+    def test_the_members_of_a_shape_are_hit_and_the_trial_says_which_shape(self) -> None:
+        run = asked(lock=["etcd", "zookeeper"], faults=["restart-rolling"], shape=["etcd=five"])
+        hit = {len(trial.plan_to_run().steps[0].options["nodes"]): about(trial).get("shape") for trial in run.trials()}
+        assert hit == {3: None, 5: "five"}
 
     def test_a_results_path_that_is_no_folder_and_an_unknown_option_are_refused(self, tmp_path: Path) -> None:
         assert collected("--on", "127.0.0.1").returncode == USAGE

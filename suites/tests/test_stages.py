@@ -10,7 +10,7 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.tests.build import cases
-from infra.backends import BACKENDS
+from infra.backends import BACKENDS, shaped
 from infra.faults.plan import Plan
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK
 from results.terminal.progress import Key, Progress
@@ -121,25 +121,25 @@ def test_two_trials_go_on_at_a_time(argv: tuple[str, ...], processes: list[str])
     assert asked_for == [processes]
 
 
-def plan(column: str, backend: str) -> Plan:
-    return upgrade_stages.rolling_plan(column, backend, 7, 2.0, OLD, NEW)
+def plan(column: str, backend: str, shape: str = "") -> Plan:
+    return upgrade_stages.rolling_plan(column, backend, 7, 2.0, OLD, NEW, shaped({backend: shape})[backend].members)
 
 
 @pytest.mark.parametrize("column", ROLLING)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_plan_moves_every_member_that_there_is(backend: str, column: str) -> None:
+@pytest.mark.parametrize(("backend", "shape"), [*((backend, "") for backend in BACKENDS), ("etcd", "five")])
+def test_a_plan_moves_every_member_that_there_is(backend: str, shape: str, column: str) -> None:
     if because := upgrade_stages.impossible(column, backend, OLD, NEW):
         assert because == "a single server has no mixed state"
         assert len(BACKENDS[backend].members) == 1
         return
-    made = plan(column, backend)
+    made = plan(column, backend, shape)
     assert made.lasting
-    assert Plan.from_json(made.to_json()) == made
+    assert Plan.from_json(made.to_json(), made.members) == made
     moved = dict.fromkeys((OLD, NEW), 0)
     for step in made.steps:
         if step.fault == "roll-version":
             moved[step.options["version"]] += step.options["members"]
-    everybody = len(BACKENDS[backend].members)
+    everybody = len(made.members)
     if column in COLUMNS[MIXED]:
         assert moved == {NEW: everybody, OLD: 0}
     else:

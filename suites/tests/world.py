@@ -53,7 +53,7 @@ class World:
     def session(self, asked: Selection) -> TrialSession:
         return TrialSession(asked, self.run, self.told.append)
 
-    def start(self) -> FakeEnvironment:
+    def start(self, **_: object) -> FakeEnvironment:
         self.environments.append(FakeEnvironment())
         return self.environments[-1]
 

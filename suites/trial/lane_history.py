@@ -154,7 +154,7 @@ def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str], reco
         properties=tuple(
             name
             for name in lane.properties
-            if lane.asks(name, trial.faults) and not (trial.members and name in OF_THE_SERVICE)
+            if lane.asks(name, trial.faults) and (trial.ours or name not in OF_THE_SERVICE)
         ),
         claims=lock.claims,
         hazards=lock.hazards,

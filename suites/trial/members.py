@@ -7,7 +7,6 @@ from typing import Final, TypeVar
 from urllib.parse import unquote
 
 from checkers.history.history import Contents, Entry
-from infra.backends import BACKENDS
 from infra.backends.answers import NO_ANSWER, Held
 from infra.backends.backend import Server, Trait
 from infra.background_writes import BackgroundWrites
@@ -31,7 +30,7 @@ def look(
     writes: the client that wrote beside the locks. quiet: whether nobody writes any more; if not, the result is empty
     for a backend that does not number its changes. Raises TrialBroke if a member does not answer.
     """
-    kind = BACKENDS[backend]
+    kind = environment.kinds[backend]
     if not (kind.copies and environment.ours and (quiet or kind.has(Trait.LEADER))):
         return {}
     names = [name for lane in lanes for name in lane.keys]
@@ -61,7 +60,7 @@ def _beside(
     """Member → how many keys written beside the locks must be there, which of them it lacks, and which removed ones it
     holds. A key of which nobody knows whether it is there counts as there if any member has it.
     """
-    kind, known = BACKENDS[backend], writes.known
+    kind, known = environment.kinds[backend], writes.known
     held = {member: _answered(environment, member, kind.written) & known.keys() for member in kind.copies}
     gone = {name for name, there in known.items() if there is False}
     there = {name for name, there in known.items() if there} | frozenset().union(*held.values()) - gone

@@ -66,6 +66,7 @@ def about(trial: Trial) -> dict[str, Any]:
         "attempt": trial.attempt,
         "stage": trial.stage,
         "version": trial.version,
+        **({"shape": trial.shape} if trial.shape else {}),
         "lanes": [lane.name for lane in trial.lanes],
         "locks": {lane.lock_name: registry.spelling(lane.lock_name) for lane in trial.lanes},
         "ttl": {lane.lock_name: lane.ttl for lane in trial.lanes},

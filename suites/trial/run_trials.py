@@ -70,13 +70,13 @@ class TrialEnvironment:
     def ready(self, backend: str) -> Environment:
         if self._environment is not None and backend in self._environment.clusters:
             return self._environment
-        targets = self._selection.targets
+        targets, hooks, shapes = self._selection.targets, self._selection.hooks, self._selection.shapes
         began, version = time.monotonic(), self._selection.version(backend, self._stage)
         self._tell(Event("boot", {"backend": backend, "version": version or ""}))
         if self._environment is None:
             with machine.heard_by(lambda line: self._tell(says(line))):
                 self._environment = (
-                    ExternalEnvironment.beside(targets, self._selection.hooks) if targets else OwnEnvironment.start()
+                    ExternalEnvironment.beside(targets, hooks) if targets else OwnEnvironment.start(shapes=shapes)
                 )
         self._environment.ensure(backend, version)
         if backend in targets:

@@ -204,7 +204,7 @@ def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
         return _seen(dict(zip(ALL_GROUPS, seen, strict=True)), site.members)
 
     def partition(target: Target) -> Partition:
-        """Of three nodes, no two hear each other, so no node leads."""
+        """Of an odd number of nodes, no two hear each other, so no node leads."""
         hears = {node: _after(order, number, majority) for number, node in enumerate(order)}
         lost = [(a, b) for b in order for a in order if a != b and a not in hears[b]]
         words = "; ".join(f"{node} hears only {', '.join(others)}" for node, others in hears.items())

@@ -1,8 +1,8 @@
 """Faults on disks: slow, stalled, full.
 
-A fault hits the disk of the leader, of redis1 and another, or of the only server. ZooKeeper takes two disks, the
-leader's and a follower's (`Backend.disks`): its leader acknowledges what the two followers have kept, and goes on
-leading whatever its own disk does. A follower that does not keep what it was told is dropped after syncLimit.
+A fault hits the disk of the leader, of redis1 and another, or of the only server. ZooKeeper takes the disks of a
+majority, the leader's and followers' (`Backend.disks`): its leader acknowledges what other members have kept, and goes
+on leading whatever its own disk does. A follower that does not keep what it was told is dropped after syncLimit.
 """
 
 from collections.abc import Callable, Sequence

@@ -79,37 +79,41 @@ class Cascade(fault.OnNodes):
 
 @dataclass(frozen=True, slots=True)
 class RejoinThenLead(fault.OnNodes):
-    """A follower is away and returns. The other one is away when the leader is killed, so the first has to lead."""
+    """A follower is away and returns. A minority, of three the other one, is away when all others are killed but the
+    first, so the first has to lead.
+    """
 
     def describe(self) -> str:
-        return f"a follower misses {AWAY} writes and returns, the other misses {AWAY}, then the leader is killed,"
+        return f"a follower misses {AWAY} writes and returns, a minority misses {AWAY}, then all others are killed,"
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by writes that are acknowledged meanwhile, and by who leads in the end."""
         with target.writes.going_on(RATE):
-            first = self._another(target)
+            first = self._followers(target)[0]
             hits = [self._away(target, first)]
             _start(target, [first])
             if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
                 raise (Failed if target.alone else Nobody)(f"{first.name} does not come back")
-            other = self._another(target, first)
-            hits.append(self._away(target, other))
+            others = self._followers(target, first)[: (len(target.cluster.nodes) - 1) // 2]
+            hits.append(self._away(target, *others))
             leader = fault.leader(target, ANSWERED_WITHIN)
             elected = leader is first  # it may lead already, on an overloaded machine
             if not elected:
                 hits.append(_kill(target, [leader], LEADER, 0))
-            _start(target, [other])
+                if rest := [node for node in target.cluster.nodes if node not in (first, leader, *others)]:
+                    hits.append(_kill(target, rest, "", 0))
+            _start(target, others)
             if target.alone and not elected and (leads := fault.leader(target, ANSWERED_WITHIN)) is not first:
                 raise Failed(f"{leads.name} leads, though only {first.name} can have all that was acknowledged")
         return hits
 
-    def _another(self, target: Target, *but: Node) -> Node:
-        """A follower that is none of `but`."""
+    def _followers(self, target: Target, *but: Node) -> list[Node]:
+        """The followers that are none of `but`."""
         leader = fault.leader(target, ANSWERED_WITHIN)
-        return next(node for node in target.cluster.nodes if node not in (leader, *but))
+        return [node for node in target.cluster.nodes if node not in (leader, *but)]
 
-    def _away(self, target: Target, node: Node) -> Hit:
-        hit = _kill(target, [node], "", 0)
+    def _away(self, target: Target, *nodes: Node) -> Hit:
+        hit = _kill(target, nodes, "", 0)
         _await_writes(target, AWAY)
         return hit
 
@@ -178,7 +182,7 @@ SEQUENCES: Final = (
         "rejoin-then-lead",
         "a member that was away while much was written catches up, and leads while the next one does",
         fault.always(RejoinThenLead()),
-        how="Docker: SIGKILL and start of one follower, of the other, and of the leader",
+        how="Docker: SIGKILL and start of one follower, of a minority, and of all others",
         sees="connections closed; a leader that had been away",
     ),
 )

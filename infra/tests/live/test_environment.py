@@ -26,12 +26,8 @@ def healed(environment: OwnEnvironment) -> Iterator[OwnEnvironment]:
 class TestEnvironment:
     def test_all_is_ready(self, environment: OwnEnvironment) -> None:
         await_unclean(environment)
-        assert {backend: len(cluster.nodes) for backend, cluster in environment.clusters.items()} == {
-            "redis": 5,
-            "zookeeper": 3,
-            "etcd": 3,
-            "postgres": 1,
-        }
+        sizes = {backend: len(cluster.nodes) for backend, cluster in environment.clusters.items()}
+        assert sizes == {"redis": 5, "zookeeper": 3, "etcd": 3, "postgres": 1}
         for backend, cluster in environment.clusters.items():
             await_(cluster.ready)
             told = versions(cluster)
@@ -80,11 +76,14 @@ class TestEnvironment:
         assert b"database system is ready" in environment.logs("store")
 
 
-@on("zookeeper")
-def test_without_a_majority_nobody_leads(target: Target) -> None:
-    victims = target.cluster.nodes[:2]
-    for victim in victims:
+@on("zookeeper", "etcd=five")
+def test_a_majority_has_a_leader_and_without_one_nobody_leads(target: Target) -> None:
+    assert OwnEnvironment.attach(target.environment.name).members(target.backend) == target.members
+    *few, last = victims = target.cluster.nodes[: len(target.members) // 2 + 1]
+    for victim in few:
         victim.kill()
+    await_(lambda: target.cluster.leader() not in (None, *few))
+    last.kill()
     await_(lambda: target.cluster.leader() is None)
     for victim in victims:
         victim.let_go()

@@ -5,20 +5,24 @@ from typing import Any
 
 import pytest
 
-from infra.backends import BACKENDS
+from infra.backends import shaped
 from infra.backends.postgres import BOUNCER
 from infra.backends.redis import REPLICA
 from infra.docker import compose
 from infra.docker.compose import ComposeSettings
 from infra.network import topology
 
+FIVE = {"etcd": "five", "zookeeper": "five"}
+PROXIES = list(topology.proxies(shaped(FIVE)))
+
 
 @pytest.fixture(scope="module")
 def file() -> dict[str, Any]:
-    """docker-compose.yml together with the published ports, filled in, as compose understands it."""
-    settings = ComposeSettings("test", 9, "nobody", "secret", {"ETCD_IMAGE": "etcd:old", "ETCD2_IMAGE": "etcd:new"})
+    """The files of the largest shapes together with the published ports, filled in, as compose understands them."""
+    images = {"ETCD_IMAGE": "etcd:old", "ETCD2_IMAGE": "etcd:new"}
+    settings = ComposeSettings("test", 9, "nobody", "secret", images, publish=True, shapes=FIVE)
     told = subprocess.run(
-        ["docker", "compose", "-f", compose.FILE, "-f", compose.PUBLISHED, "config", "--format", "json"],
+        ["docker", "compose", *(f"-f{file}" for file in settings.files), "--profile=five", "config", "--format=json"],
         cwd=compose.ROOT,
         env=dict(os.environ, **settings.variables()),
         check=True,
@@ -43,7 +47,7 @@ class TestComposeFile:
     def test_every_listener_is_an_alias_of_toxiproxy(self, file: dict[str, Any]) -> None:
         networks = file["services"]["toxiproxy"]["networks"].values()
         aliases = {alias for network in networks for alias in (network or {}).get("aliases", ())}
-        assert {proxy.listen.partition(":")[0] for proxy in topology.proxies()} <= aliases
+        assert {proxy.listen.partition(":")[0] for proxy in PROXIES} <= aliases
 
     def test_everything_is_labelled(self, file: dict[str, Any]) -> None:
         for kind in ("services", "networks", "volumes"):
@@ -56,7 +60,7 @@ class TestComposeFile:
         assert {port["host_ip"] for port in published["toxiproxy"]} == {"127.0.0.1"}
         listeners = {
             int(proxy.listen.partition(":")[2])
-            for proxy in topology.proxies()
+            for proxy in PROXIES
             if proxy.source in map(topology.client, (topology.GOD, *topology.GROUPS))
         }
         assert {port["target"] for port in published["toxiproxy"]} == {topology.API_PORT, *listeners}
@@ -74,6 +78,6 @@ class TestComposeFile:
         assert [file["services"][f"etcd{i}"]["image"] for i in (1, 2, 3)] == ["etcd:old", "etcd:new", "etcd:old"]
         booted = [file["services"][f"etcd{i}"]["labels"][compose.BOOTED] for i in (1, 2, 3)]
         assert booted == ["etcd:old", "etcd:old", "etcd:old"]
-        for backend in BACKENDS.values():
+        for backend in shaped(FIVE).values():
             for node in backend.nodes:
                 assert file["services"][node]["labels"][compose.BOOTED]
