@@ -52,6 +52,7 @@ COMMANDS: Final = click.Group(
             FLAG(["--fix", "repair"], help="repair it: install, start, build"),
             FLAG(["--all"], help="with --fix: also the images that the first run would build"),
             FLAG(["--tests"], help="with --fix: also the browser of the project's own tests"),
+            FLAG(["--image"], help="with --fix, in a checkout: also the image of fencepost itself"),
         ),
         _command("versions=docker.sources:main", "Versions that can be had here, from where, and how to ask for them."),
         _command("faults=faults.all_faults:main", "Every fault, and the backends that it can be done to."),

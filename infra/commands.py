@@ -164,7 +164,7 @@ pause, resume, kill, start = (partial(_to_node, verb) for verb in (Node.pause, N
 
 
 def _owner(environment: reaper.FoundEnvironment) -> str:
-    return ", ".join(owner.describe(label) for label in sorted(environment.owners))
+    return ", ".join(owner.describe(label, dead=environment.dead) for label in sorted(environment.owners))
 
 
 def _print_addresses(environment: OwnEnvironment) -> None:

@@ -87,7 +87,7 @@ class Environment(ABC):
         }
         for image in wanted.values():
             images.ensure(image)
-        label = owner.KEPT if keep else owner.this_process()
+        label = owner.KEPT if keep else owner.this_process(engine_client.own_container(client).get("Id", ""))
         chosen = {variable: image.name for variable, image in wanted.items()}
         settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client), shapes)
         began = time.monotonic()

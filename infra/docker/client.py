@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import docker
 from docker import DockerClient
@@ -45,10 +48,36 @@ def failing(what: str, gone: str = "") -> Iterator[None]:
         raise Failed(text) from error
 
 
+def own_container(client: DockerClient) -> dict[str, Any]:
+    """What this engine says of the container that we are in; empty if we are in none, or in one of another engine."""
+    with contextlib.suppress(OSError, NotFound):
+        # The engine mounts files of a folder that has the container's id for a name, with any network and host name.
+        mounts = Path("/proc/self/mountinfo").read_text()
+        if ours := re.search(r" \S*/([0-9a-f]{64})/\S+ /etc/(?:hostname|hosts|resolv\.conf) ", mounts):
+            inspected: dict[str, Any] = client.api.inspect_container(ours[1])
+            return inspected
+    return {}
+
+
+def runs(client: DockerClient, container: str) -> bool:
+    """Whether there is such a container and it has not ended."""
+    with contextlib.suppress(NotFound):
+        return bool(client.api.inspect_container(container)["State"]["Running"])
+    return False
+
+
 def needs_published(client: DockerClient) -> bool:
-    """Whether this machine cannot reach the bridges of this engine. True in any case with FENCEPOST_PUBLISH=1."""
+    """Whether we cannot reach the bridges of this engine. True in any case with FENCEPOST_PUBLISH=1.
+
+    Raises NotPossible in a container with a network of its own, from which neither bridges nor ports are reached.
+    """
+    container = own_container(client)
+    if container and container["HostConfig"]["NetworkMode"] != "host":
+        raise NotPossible("a container reaches our servers only in the engine's own network: docker run --network host")
     if os.environ.get("FENCEPOST_PUBLISH") == "1" or sys.platform != "linux":
         return True
+    if container:
+        return False
     if not client.api.base_url.startswith("http+docker://"):  # not a socket of this machine
         return True
     info = client.info()

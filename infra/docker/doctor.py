@@ -58,8 +58,9 @@ def checks() -> list[Check]:
     return [check_python(), check_dependencies(), *_check_docker(), check_browser()]
 
 
-def fix(*, everything: bool = False, tests: bool = False) -> list[Check]:
+def fix(*, everything: bool = False, tests: bool = False, image: bool = False) -> list[Check]:
     """Repair what is missing or broken and check again. everything: also images that can wait. tests: also the browser.
+    image: also that of fencepost itself.
 
     Raises NotPossible where only the user can help, Failed where repairing fails.
     """
@@ -69,7 +70,7 @@ def fix(*, everything: bool = False, tests: bool = False) -> list[Check]:
         engine.ensure()
     if not engine.compose():
         engine.ensure_compose()
-    wanted = [image for image, needed in _images() if needed or everything]
+    wanted = [each for each, needed in _images() if needed or everything] + [images.FENCEPOST] * image
     if not all(map(images.is_current, wanted)):
         engine.require_room()
         base.ensure(base.SUITES[0])
@@ -254,13 +255,13 @@ def show(results: Sequence[Check]) -> None:
             print(f"{'':<25} -> {check.fix}")
 
 
-def main(*, repair: bool, all: bool, tests: bool) -> int:
+def main(*, repair: bool, all: bool, tests: bool, image: bool) -> int:
     """`python -m infra doctor`: 0 all there, 1 something missing or not repaired, 3 not possible here."""
-    if (all or tests) and not repair:
-        raise UnknownName("--all and --tests go with --fix")
+    if (all or tests or image) and not repair:
+        raise UnknownName("--all, --tests and --image go with --fix")
     trouble: Trouble | None = None
     try:
-        results = fix(everything=all, tests=tests) if repair else checks()
+        results = fix(everything=all, tests=tests, image=image) if repair else checks()
     except Trouble as error:
         trouble, results = error, checks()
     hurts = any(check.hurts for check in results)

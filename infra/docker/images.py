@@ -5,13 +5,16 @@ it exist. `sources` knows where versions come from. Every recipe is a folder of 
 takes the Debian suite as an argument; in most recipes the suite decides the version. An image carries labels with the
 digest of its recipe and the id of its base. So a changed recipe is built again, and an unchanged recipe costs one
 question to the engine. A recipe may copy files from another image of ours of the same suite (NEEDS). Then that image is
-built first, and its recipe is part of the digest.
+built first, and its recipe is part of the digest. So is what a recipe copies from the checkout (FROM_CHECKOUT).
 """
 
+import contextlib
 import hashlib
 import json
+import shutil
+import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,8 +23,9 @@ from infra.backends import BACKENDS
 from infra.docker import base, engine, machine, sources
 from infra.docker.engine import docker
 from infra.docker.sources import PACKAGES, STANDS_FOR, VERSION, WHERE
-from infra.errors import Failed, Trouble, UnknownName
+from infra.errors import Failed, NotPossible, Trouble, UnknownName
 
+CHECKOUT: Final = Path(__file__).parents[2]
 RECIPES: Final = Path(__file__).parents[1] / "images"
 TOXIPROXY: Final = "2.12.0"
 
@@ -46,15 +50,23 @@ NEEDS: Final[Mapping[str, Sequence[str]]] = {
     **{server: package.needs for server, package in PACKAGES.items() if package.needs},
     **{recipe: ("maven", recipe.removesuffix("-maven")) for recipe in ARTIFACTS},
     **{f"planted-{name}": ("planted", name) for name, backend in BACKENDS.items() if backend.plants},
+    "fencepost": ("libraries",),
 }
 """Recipe -> the recipes from whose images it copies files, by `FROM fencepost/NAME:${SUITE} AS NAME`."""
 
 PACKAGER: Final = "fencepost.packager"  # label of an image: who packaged the server in it
 
-REGISTRY: Final[Mapping[str, str]] = {"toxiproxy": "modules"} | {
+REGISTRY: Final[Mapping[str, str]] = {"toxiproxy": "modules", "libraries": "index"} | {
     f"{server}-{registry}": registry for server, package in PACKAGES.items() for registry in package.elsewhere
 }
 """Recipe that gets modules -> the registry that it gets them from."""
+
+FROM_CHECKOUT: Final[Mapping[str, Sequence[str]]] = {
+    "libraries": ("pyproject.toml", "requirements.lock"),
+    "fencepost": ("LICENSE", "README.md", "pyproject.toml", "checkers", "infra", "results", "suites"),
+}
+"""Recipe -> the parts of the checkout that it finds in the folder `checkout`, without tests and pictures."""
+_LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "runs", "tests", "*.md", "*.png", "*.svg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,9 @@ class Image:
     suite: str | None = None
     version: str | None = None
 
+
+FENCEPOST: Final = Image("fencepost", "fencepost", base.SUITES[0])
+"""The image in which fencepost itself runs (suites/README.md). No run needs it."""
 
 # --- which ---
 
@@ -198,13 +213,33 @@ def digest(image: Image) -> str:
     """Digest of everything that an image is made from, except its base."""
     made_from = hashlib.sha256(json.dumps([image.suite, image.version]).encode())
     made_from.update(ARTIFACTS.get(image.recipe, "").encode())
-    folder = RECIPES / image.recipe
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        part = [path.relative_to(folder).as_posix(), path.stat().st_mode & 0o100, path.read_text()]
-        made_from.update(json.dumps(part).encode())
+    with _context(image.recipe) as folder:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            part = [path.relative_to(folder).as_posix(), path.stat().st_mode & 0o100, path.read_text()]
+            made_from.update(json.dumps(part).encode())
     for needed in NEEDS.get(image.recipe, ()):
         made_from.update(digest(_of_suite(needed, image.suite or "")).encode())
     return made_from.hexdigest()
+
+
+@contextlib.contextmanager
+def _context(recipe: str) -> Iterator[Path]:
+    """The folder that a recipe is built in. Raises NotPossible if the recipe needs a checkout, and this is none."""
+    if recipe not in FROM_CHECKOUT:
+        yield RECIPES / recipe
+        return
+    if not (CHECKOUT / "pyproject.toml").exists():
+        raise NotPossible(f"the image {FENCEPOST.name} is made from a checkout, and this is an installed package")
+    with tempfile.TemporaryDirectory(prefix="fencepost-") as name:
+        folder = Path(name)
+        shutil.copytree(RECIPES / recipe, folder, dirs_exist_ok=True)
+        (folder / "checkout").mkdir()
+        for part in FROM_CHECKOUT[recipe]:
+            if (CHECKOUT / part).is_dir():
+                shutil.copytree(CHECKOUT / part, folder / "checkout" / part, ignore=_LEFT_OUT)
+            else:
+                shutil.copy(CHECKOUT / part, folder / "checkout")
+        yield folder
 
 
 def _still_there(image: Image, error: Failed) -> None:
@@ -228,23 +263,25 @@ def _build(image: Image, base_id: str) -> None:
     arguments = {"SUITE": image.suite or ""} | ({"VERSION": image.version} if image.version else {})
     if registry := REGISTRY.get(image.recipe):
         arguments |= sources.settings(registry)
-    packager = WHERE[registry or image.suite or ""]
+    packager = WHERE.get(registry or image.suite or "", "")
     if artifact := ARTIFACTS.get(image.recipe):
         arguments["ARTIFACT"] = artifact
         packager += f" ({artifact.partition(':')[0]})"
     label = image.name.removeprefix("fencepost/")
     labels = {"fencepost.image": label, "fencepost.recipe": digest(image), "fencepost.base": base_id}
-    labels[PACKAGER] = packager
-    docker(
-        "build", "--force-rm", "--tag", image.name, *machine.network(),
-        *(word for name in (*arguments, *machine.proxies()) for word in ("--build-arg", name)),
-        *(word for pair in labels.items() for word in ("--label", "=".join(pair))),
-        str(RECIPES / image.recipe),
-        # Values go through the environment: a proxy's password must not show in a list of processes.
-        env={"DOCKER_BUILDKIT": "0", **arguments},
-        log=machine.cache_dir() / f"build-{label.replace(':', '-')}.log",
-        timeout=BUILT_WITHIN,
-    )  # fmt: skip
+    if packager:
+        labels[PACKAGER] = packager
+    with _context(image.recipe) as folder:
+        docker(
+            "build", "--force-rm", "--tag", image.name, *machine.network(),
+            *(word for name in (*arguments, *machine.proxies()) for word in ("--build-arg", name)),
+            *(word for pair in labels.items() for word in ("--label", "=".join(pair))),
+            str(folder),
+            # Values go through the environment: a proxy's password must not show in a list of processes.
+            env={"DOCKER_BUILDKIT": "0", **arguments},
+            log=machine.cache_dir() / f"build-{label.replace(':', '-')}.log",
+            timeout=BUILT_WITHIN,
+        )  # fmt: skip
     # Remove what the build leaves untagged: the stage with the compiler, and the image of the former recipe.
     # A Go compiler's stage takes long to remove on busy disks. The engine prunes for one client at a time.
     with machine.alone("image-prune"):

@@ -3,6 +3,7 @@
 Standard library only: the doctor uses this module when nothing else works yet.
 """
 
+import ast
 import contextlib
 import fcntl
 import functools
@@ -208,3 +209,12 @@ def maven_settings() -> dict[str, str]:
     with contextlib.suppress(OSError):
         return {"MAVEN_SETTINGS": (Path.home() / ".m2" / "settings.xml").read_text()}
     return {}
+
+
+def pip_settings() -> dict[str, str]:
+    """The settings that say where this machine's pip gets packages from, as variables that pip knows."""
+    pattern = r"^(?:global|:env:)\.(index-url|extra-index-url|trusted-host|proxy)=(.*)$"
+    listed = re.findall(pattern, run([sys.executable, "-m", "pip", "config", "list"]), re.MULTILINE)
+    # What comes from its environment is listed first, and weighs more than what its files say.
+    settings = {name: " ".join(ast.literal_eval(value).split()) for name, value in reversed(listed)}
+    return {f"PIP_{name.upper().replace('-', '_')}": value for name, value in settings.items()}

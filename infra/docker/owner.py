@@ -2,11 +2,13 @@
 
 A later process may get the same number, so the label also has the time at which the process started, and the boot that
 this time belongs to. An owner that we cannot see (another machine on the same engine, another
-container's processes) is taken as alive: only what is certainly dead is reaped.
+container's processes) is taken as alive: only what is certainly dead is reaped. If the owner is in a container of the
+engine that has its environment, the label ends with `/container`: the engine tells everybody whether that one runs.
 """
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
@@ -15,8 +17,9 @@ from typing import Final
 KEPT: Final = "kept"  # owner of an environment that was made to stay: only `python -m infra down` removes it
 
 
-def this_process() -> str:
-    return label_of(os.getpid())
+def this_process(container: str = "") -> str:
+    """container: see `client.own_container`."""
+    return "/".join((label_of(os.getpid()), *([container] if container else ())))
 
 
 def label_of(pid: int) -> str:
@@ -25,23 +28,30 @@ def label_of(pid: int) -> str:
 
 
 def is_dead(label: str) -> bool:
-    """Whether the owner is certainly gone. Labels that we do not understand belong to somebody else: False."""
-    if label == KEPT or label.count("/") != 4:
+    """Whether we see that the owner is gone. Labels that we do not understand belong to somebody else: False."""
+    if label.count("/") not in (4, 5):
         return False
-    machine, boot, namespace, pid, started = label.split("/")
+    machine, boot, namespace, pid, started = label.split("/")[:5]
     if machine != _machine() or not pid.isdecimal():
         return False
     if boot != _boot():
-        return True
+        return not container_of(label)  # the engine knows; outside it there may be a machine of the same name
     return namespace == _namespace() and started != _started(int(pid))
 
 
-def describe(label: str) -> str:
+def container_of(label: str) -> str:
+    """The container of the owner, empty if it is in none of the engine's."""
+    container = label.rpartition("/")[2]
+    return container if label.count("/") == 5 and re.fullmatch("[0-9a-f]{64}", container) else ""
+
+
+def describe(label: str, *, dead: bool) -> str:
     """The owner for a person to read."""
     if label == KEPT:
         return "kept until `python -m infra down`"
-    pid = label.split("/")[3] if label.count("/") == 4 else "?"
-    return f"process {pid}, which is gone" if is_dead(label) else f"process {pid}"
+    pid = label.split("/")[3] if label.count("/") in (4, 5) else "?"
+    where = f" in container {container[:12]}" if (container := container_of(label)) else ""
+    return f"process {pid}{where}" + ", which is gone" * dead
 
 
 def _machine() -> str:

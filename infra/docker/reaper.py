@@ -16,6 +16,7 @@ from typing import Any, Final
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
+from infra.docker import client as engine_client
 from infra.docker import machine, owner
 from infra.errors import Failed
 from infra.waiting import at_once, comes_true
@@ -40,11 +41,7 @@ class FoundEnvironment:
     name: str
     owners: frozenset[str]
     things: int
-
-    @property
-    def dead(self) -> bool:
-        """Whether every owner that its labels name is certainly gone."""
-        return all(owner.is_dead(label) for label in self.owners)
+    dead: bool  # whether every owner that its labels name is certainly gone
 
 
 def find(client: DockerClient) -> list[FoundEnvironment]:
@@ -58,7 +55,16 @@ def find(client: DockerClient) -> list[FoundEnvironment]:
     ]
     for thing in things:
         owners[thing["Labels"][ENV]].append(thing["Labels"].get(OWNER, ""))
-    return [FoundEnvironment(name, frozenset(owned), len(owned)) for name, owned in sorted(owners.items())]
+    dead = {label: _is_dead(client, label) for label in {label for owned in owners.values() for label in owned}}
+    return [
+        FoundEnvironment(name, frozenset(owned), len(owned), all(dead[label] for label in owned))
+        for name, owned in sorted(owners.items())
+    ]
+
+
+def _is_dead(client: DockerClient, label: str) -> bool:
+    container = owner.container_of(label)
+    return owner.is_dead(label) or bool(container and not engine_client.runs(client, container))
 
 
 def reap(client: DockerClient) -> list[str]:

@@ -116,7 +116,8 @@ def forget(source: str) -> None:
 
 def settings(source: str) -> dict[str, str]:
     """The settings of this machine's client for a registry, as build arguments; empty where it has none."""
-    return machine.go_settings() if source == "modules" else machine.maven_settings()
+    clients = {"modules": machine.go_settings, "maven": machine.maven_settings, "index": machine.pip_settings}
+    return clients[source]()
 
 
 def upstream(version: str) -> str:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -101,8 +102,8 @@ def test_doctor_repairs_in_the_order_of_need(well: list[str], monkeypatch: pytes
     assert well[:4] == ["dependencies", "engine", "compose", "base:trixie"]
     assert set(well[4:]) == {"redis", "toxiproxy", "postgres"}
     well.clear()
-    doctor.fix(everything=True)
-    assert set(well[4:]) == {"redis", "toxiproxy", "postgres", "zookeeper", "etcd", "pgbouncer"}
+    doctor.fix(everything=True, image=True)
+    assert set(well[4:]) == {"redis", "toxiproxy", "postgres", "zookeeper", "etcd", "pgbouncer", "fencepost"}
 
 
 @pytest.mark.usefixtures("well")
@@ -182,11 +183,8 @@ def test_little_room_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_exit_status_says_whether_a_repair_failed_or_was_not_possible(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], trouble: Trouble, status: int
 ) -> None:
-    def refuses() -> None:
-        raise trouble
-
     monkeypatch.setattr(engine, "find", lambda: engine.Engine("absent", why="not installed"))
-    monkeypatch.setattr(engine, "ensure", refuses)
+    monkeypatch.setattr(engine, "ensure", Mock(side_effect=trouble))
     assert command.main(["doctor", "--fix"]) == status
     said = capsys.readouterr()
     assert "missing  engine" in said.out
@@ -194,7 +192,7 @@ def test_the_exit_status_says_whether_a_repair_failed_or_was_not_possible(
 
 
 @pytest.mark.parametrize(
-    "argv", ["--help", "", "doktor", "doctor --all", "doctor --tests", "doctor --no", "doctor more"]
+    "argv", ["--help", "", "doktor", "doctor --all", "doctor --tests", "doctor --image", "doctor --no", "doctor more"]
 )
 def test_bad_arguments_end_with_status_2_and_help_ends_with_0(argv: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(argv.split()) == (0 if argv == "--help" else 2)

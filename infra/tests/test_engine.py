@@ -3,13 +3,15 @@
 import os
 import shutil
 import threading
+from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from checkers.tests.build import cases
-from infra.docker import engine, machine
+from infra.docker import client, engine, machine
 from infra.errors import Failed, NotPossible, Trouble
 from infra.tests.fakes import HANGS_AFTER, Commands, commands, executable, rights, running
 
@@ -79,13 +81,7 @@ def test_an_engine_chosen_elsewhere_is_not_ours_to_start(
 
 def test_no_second_daemon_is_started_beside_a_silent_one(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon that is still starting is waited for."""
-
-    def version(_: list[str]) -> str:
-        if sum(line.startswith(ASK) for line in called.called) < 4:
-            raise SILENT
-        return "20.10.24\n"
-
-    called.answers[ASK] = version
+    called.answers[ASK] = Mock(side_effect=chain([SILENT] * 3, repeat("20.10.24\n")))
     monkeypatch.setattr(engine, "_daemon", lambda: 4711)
     said: list[str] = []
     with machine.heard_by(said.append):
@@ -142,15 +138,17 @@ def test_a_missing_engine_is_installed(monkeypatch: pytest.MonkeyPatch, bare: Pa
 
 
 def test_systemd_starts_the_engine_if_systemd_runs(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
-    def starts(_: list[str]) -> str:
-        called.answers[ASK] = "26.1.5\n"
-        return ""
-
     monkeypatch.setattr(engine, "_systemd", lambda: True)
-    called.answers["systemctl start docker"] = starts
+    called.answers["systemctl start docker"] = lambda _: str(called.answers.update({ASK: "26.1.5\n"}))
     engine.ensure()
     assert called.ran("systemctl start docker")
     assert not engine.DAEMON_LOG.exists()
+
+
+def test_a_container_must_have_the_network_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "own_container", lambda _: {"HostConfig": {"NetworkMode": "bridge"}})
+    with pytest.raises(NotPossible, match="docker run --network host"):
+        client.needs_published(Mock())
 
 
 @cases(

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_every_server_has_a_recipe_and_every_backend_a_version_in_every_suite() 
         assert tuple(package.series) == base.SUITES[: len(package.series)]
         assert len(package.series) == len(base.SUITES) or server in sources.STANDS_FOR
     for recipe, registry in images.REGISTRY.items():
-        setting = {"modules": "GOPROXY=", "maven": "ARTIFACT\nARG MAVEN_SETTINGS="}[registry]
+        setting = {"modules": "GOPROXY=", "maven": "ARTIFACT\nARG MAVEN_SETTINGS=", "index": "PIP_INDEX_URL="}[registry]
         assert f"ARG {setting}\n" in (images.RECIPES / recipe / "Dockerfile").read_text()
     for recipe, needed in images.NEEDS.items():
         dockerfile = (images.RECIPES / recipe / "Dockerfile").read_text()
@@ -82,6 +83,15 @@ def test_a_digest_covers_all_that_an_image_is_made_from(tmp_path: Path, monkeypa
     before = list(map(images.digest, servers))
     (tmp_path / "images/clock/clock.c").write_text("/* other */\n")
     assert [images.digest(server) != then for server, then in zip(servers, before, strict=True)] == [True, True, False]
+    checkout, digests, others = tmp_path / "checkout", set(), shutil.ignore_patterns(".*", "runs", "tests")
+    monkeypatch.setattr(images, "CHECKOUT", shutil.copytree(images.CHECKOUT, checkout, ignore=others))
+    for changed in ("LICENSE", "infra/errors.py", "requirements.lock", "Makefile", "README.md"):
+        (checkout / changed).write_text("other")
+        digests.add(images.digest(images.FENCEPOST))
+    assert len(digests) == 4, "the Makefile is not in it"
+    (checkout / "pyproject.toml").unlink()
+    with pytest.raises(NotPossible, match="is made from a checkout"):
+        images.digest(images.FENCEPOST)
 
 
 @cases(
@@ -121,16 +131,22 @@ def test_a_build_gets_proxies_and_module_sources_by_name_and_no_secrets(monkeypa
             monkeypatch.delenv(name)
     monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@127.0.0.1:3128")
     modules = json.dumps({"GOPROXY": "https://secret@modules.example", "GOSUMDB": ""})
-    called = commands(monkeypatch, UNBUILT | {"go env": modules})
+    index = ":env:.index-url='https://secret@index.example'\nglobal.index-url='https://a.example'\nglobal.timeout='9'\n"
+    called = commands(monkeypatch, UNBUILT | {"go env": modules, f"{sys.executable} -m pip config list": index})
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     images.ensure(resolve("toxiproxy"))
     images.ensure(Image("postgres-maven", "fencepost/postgres:16.4", "trixie", "16.4"))
-    build, *others = [line for line in called.called if line.startswith("docker build")]
-    given = ("--build-arg HTTPS_PROXY ", "--build-arg GOPROXY ", "--network host", "secret", "GOSUMDB")
-    assert [word in build for word in given] == [True, True, True, False, False]
-    assert [line.rpartition("/")[2] for line in others] == ["maven", "clock", "postgres", "postgres-maven"]
-    assert " --build-arg ARTIFACT " in others[-1]
-    assert " fencepost.packager=Maven (io.zonky.test.postgres) " in others[-1]
+    images.ensure(images.FENCEPOST)
+    built = [line for line in called.called if line.startswith("docker build")]
+    recipes = ("toxiproxy", "maven", "clock", "postgres", "postgres-maven", "libraries", "fencepost")
+    builds = dict(zip(recipes, built, strict=True))
+    for recipe, source in (("toxiproxy", "GOPROXY"), ("postgres-maven", "ARTIFACT"), ("libraries", "PIP_INDEX_URL")):
+        assert all(f"--build-arg {name} " in builds[recipe] for name in ("HTTPS_PROXY", source))
+    for build in builds.values():
+        assert "--network host" in build
+        assert not any(word in build for word in ("secret", "GOSUMDB", "TIMEOUT"))
+    assert " fencepost.packager=Maven (io.zonky.test.postgres) " in builds["postgres-maven"]
+    assert machine.pip_settings() == {"PIP_INDEX_URL": "https://secret@index.example"}
 
 
 @pytest.mark.parametrize(("now", "gone"), [("8.0.7", True), ("8.0.6", False), (None, False)])
@@ -139,12 +155,7 @@ def test_a_failed_build_says_if_a_version_is_gone(monkeypatch: pytest.MonkeyPatc
     commands(monkeypatch, UNBUILT | {"docker build": Failed("docker build: non-zero code: 1")})
     monkeypatch.setattr(images, "NEEDS", {})
 
-    def ask(source: str) -> sources.Had:
-        if now is None:
-            raise Failed("no network")
-        return {"redis": [now]}
-
-    monkeypatch.setattr(sources, "ask", ask)
+    monkeypatch.setattr(sources, "ask", Mock(side_effect=[{"redis": [now]} if now else Failed("no network")]))
     forgotten: list[str] = []
     monkeypatch.setattr(sources, "forget", forgotten.append)
     image = Image("redis", "fencepost/redis:8.0.6", "sid", "8.0.6")

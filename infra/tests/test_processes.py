@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import CalledProcessError
 from types import SimpleNamespace
-from typing import Any, NoReturn, cast
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
-from docker.errors import APIError
+from docker.errors import APIError, NotFound
 from etcd3 import etcdrpc
 from google.protobuf.internal import api_implementation
 
@@ -78,10 +79,7 @@ class TestWhoMayBeHit:
             manual.pid("9999999999999999999")
 
     def test_a_process_that_we_may_not_signal_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(*_: int) -> None:
-            raise PermissionError
-
-        monkeypatch.setattr(os, "kill", refuse)
+        monkeypatch.setattr(os, "kill", Mock(side_effect=PermissionError))
         with pytest.raises(UnknownName, match="process 4711 is not ours to signal"):
             manual.pid("4711")
 
@@ -146,15 +144,13 @@ class TestFrozen:
 
 
 class TestOwner:
-    def test_we_live(self) -> None:
+    def test_we_live_and_a_child_that_ended_is_dead(self) -> None:
         assert not owner.is_dead(owner.this_process())
-        assert owner.describe(owner.this_process()) == f"process {os.getpid()}"
-
-    def test_a_child_that_ended_is_dead(self) -> None:
+        assert owner.describe(owner.this_process(), dead=False) == f"process {os.getpid()}"
         code = "from infra.docker import owner; print(owner.this_process())"
         label = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
         assert owner.is_dead(label)
-        assert owner.describe(label).endswith("which is gone")
+        assert owner.describe(label, dead=True).endswith("which is gone")
 
     @cases(
         "part, value, dead",
@@ -168,9 +164,16 @@ class TestOwner:
         label[part] = value
         assert owner.is_dead("/".join(label)) is dead
 
-    @pytest.mark.parametrize("label", [owner.KEPT, "", "by somebody", "a/b/c/d/e"])
+    @pytest.mark.parametrize("label", [owner.KEPT, "", "by somebody", "a/b/c/d/e", "a/b/c/d/e/f", f"a/{'c' * 64}"])
     def test_an_owner_label_that_names_no_process_is_not_dead(self, label: str) -> None:
-        assert not owner.is_dead(label)
+        assert not reaper._is_dead(cast("Any", None), label)
+
+    @cases("runs, dead", (True, False), (False, True), (None, True))
+    def test_the_engine_says_if_an_owner_in_its_container_is_dead(self, runs: bool | None, dead: bool) -> None:
+        client = Mock()
+        client.api.inspect_container.side_effect = [NotFound("") if runs is None else {"State": {"Running": runs}}]
+        label = owner.this_process("c" * 64).replace(owner._boot(), "another-boot")
+        assert reaper._is_dead(client, label) is dead
 
 
 @pytest.mark.parametrize(
@@ -178,9 +181,7 @@ class TestOwner:
     [(3600, "network n has active endpoints", False), (1, "network n has active endpoints", True), (3600, "no", True)],
 )
 def test_old_stuck_networks_are_skipped(monkeypatch: pytest.MonkeyPatch, age: float, trouble: str, tried: bool) -> None:
-    def refuse(_: str) -> None:
-        raise APIError("403", explanation=trouble)
-
+    refuse = Mock(side_effect=APIError("403", explanation=trouble))
     made = (datetime.now(UTC) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%S.123456789Z")
     network = {"Id": "n", "Created": made, "Labels": {reaper.ENV: "fp-1", reaper.OWNER: "gone"}}
     nothing: dict[str, Any] = {"containers": lambda **_: [], "volumes": lambda **_: {"Volumes": None}}
@@ -203,9 +204,7 @@ def test_old_stuck_networks_are_skipped(monkeypatch: pytest.MonkeyPatch, age: fl
     ("write /var/lib/docker: no space left on device", False),
 )
 def test_a_failed_start_says_if_a_new_subnet_helps(said: str, another: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_: object) -> NoReturn:
-        raise CalledProcessError(1, "docker compose", stderr=said.encode())
-
+    fails = Mock(side_effect=CalledProcessError(1, "docker compose", stderr=said.encode()))
     monkeypatch.setattr("infra.docker.compose.DockerCompose.start", fails)
     with pytest.raises(Failed) as caught:
         compose.up(compose.ComposeSettings("fp-1-abcd", 3, "kept", "", {}), ["store"])

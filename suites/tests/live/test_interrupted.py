@@ -3,25 +3,25 @@
 Everything that a run starts inherits an environment variable, which distinguishes it from what others run here.
 """
 
-import contextlib
 import json
 import os
+import re
 import secrets
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import Final
+from unittest.mock import patch
 
 import pytest
 from docker import DockerClient
-from docker.errors import APIError, NotFound
 
 from infra.docker import client as engine_client
-from infra.docker import reaper
-from infra.docker.reaper import ENV, LEAKED, OWNER
+from infra.docker import images, owner, reaper
 from infra.waiting import comes_true
 from suites.tests.bench import ENDS
 from suites.worker.pool import ROOT
@@ -62,14 +62,10 @@ class Started:
         return [pid for pid, command in self.processes().items() if "suites.worker.forkserver" in command]
 
     def left(self, client: DockerClient) -> list[str]:
-        """Containers, networks and volumes of this run's environments, except networks that nobody can remove."""
-        filters = {"label": ENV}
-        things = [
-            *client.api.containers(all=True, filters=filters),
-            *(network for network in client.api.networks(filters=filters) if not _leaked(client, network["Id"])),
-            *(client.api.volumes(filters=filters)["Volumes"] or ()),
-        ]
-        return [str(thing["Labels"]) for thing in things if self._owns(thing["Labels"].get(OWNER, ""))]
+        """This run's environments, except those of which only networks are left that nobody can remove."""
+        names = [found.name for found in reaper.find(client) if any(map(self._owns, found.owners))]
+        with patch.object(reaper, "LEAKED_LONG", 0.0):
+            return [name for name in names if not reaper._only_leaked(client, name)]
 
     def _owns(self, label: str) -> bool:
         parts = label.split("/")
@@ -82,18 +78,6 @@ class Started:
 
     def await_(self, condition: Callable[[], bool]) -> None:
         assert comes_true(condition, ENDS), f"{self.processes()}\n{self.log.read_text()[-3000:]}"
-
-
-def _leaked(client: DockerClient, network: str) -> bool:
-    """Whether the engine has miscounted the endpoints of a network without containers."""
-    with contextlib.suppress(NotFound):
-        if client.api.inspect_network(network)["Containers"]:
-            return False
-        try:
-            client.api.remove_network(network)
-        except APIError as error:
-            return LEAKED in str(error.explanation)
-    return False
 
 
 @pytest.fixture
@@ -130,9 +114,8 @@ def running(results: Path, client: DockerClient, *argv: str, path: Path | None =
             os.kill(pid, signal.SIGKILL)
         run.process.wait()
         run.await_(lambda: not run.processes())
-        for found in reaper.find(client):
-            if any(run._owns(label) for label in found.owners):
-                reaper.remove(client, found.name)
+        for name in run.left(client):
+            reaper.remove(client, name)
 
 
 def test_killed_runs_leave_no_process_and_interrupted_runs_leave_nothing(tmp_path: Path, client: DockerClient) -> None:
@@ -142,14 +125,9 @@ def test_killed_runs_leave_no_process_and_interrupted_runs_leave_nothing(tmp_pat
         run.process.kill()
         run.process.wait()
         run.await_(lambda: not run.processes())
-
-        def removed() -> bool:
-            # `OwnEnvironment.start` and `python -m infra down` begin with this. The engine may yet make the last things
-            # that it was asked for.
-            reaper.reap(client)
-            return run.left(client) == []
-
-        run.await_(removed)
+        # `OwnEnvironment.start` and `python -m infra down` begin with this. The engine may yet make the last things
+        # that it was asked for.
+        run.await_(lambda: (reaper.reap(client), run.left(client))[1] == [])
     (folder,) = (file.parent for file in tmp_path.glob("*/run.json"))
     before = {file: file.stat().st_ino for file in folder.glob("trials/*/*.arrow")}
     with running(tmp_path, client, "--resume", "last") as run:
@@ -170,3 +148,30 @@ def test_the_controller_removes_what_its_workers_had_no_time_to_remove(tmp_path:
         run.interrupt()
         assert run.left(client) == []
         assert "the controller has looked for what is left" in run.log.read_text(), "others may have found it first"
+
+
+def test_the_image_runs_as_the_readme_says_and_leaves_nothing_when_killed(tmp_path: Path, client: DockerClient) -> None:
+    """For a user who is not root. The processes in the container cannot be seen from here: the engine knows of them."""
+    images.ensure(images.FENCEPOST)
+    (words,) = re.findall(r"^\$ docker run --rm ((?:.+\\\n)*.+)", (ROOT / "suites/README.md").read_text(), re.MULTILINE)
+    call = ["bash", "-c", f"docker run --detach {words} --workload register --faults kill-holder"]
+    user, group = os.getuid() or 4711, None if os.getuid() else Path("/var/run/docker.sock").stat().st_gid
+    os.chown(tmp_path, user, -1)
+    container = subprocess.check_output(call, cwd=tmp_path, text=True, user=user, group=group).strip()
+
+    def dead() -> list[bool]:
+        """Whether its owner is dead, for each environment of the container."""
+        return [each.dead for each in reaper.find(client) if container in map(owner.container_of, each.owners)]
+
+    try:
+        assert comes_true(lambda: dead() == [False], ENDS)
+        assert client.api.wait(container, timeout=int(ENDS))["StatusCode"] < 2, client.api.logs(container)[-3000:]
+        assert dead() == []
+        (page,) = tmp_path.glob("results/runs/*/trials/*/index.html")
+        assert page.stat().st_uid == user
+        client.api.start(container)
+        assert comes_true(lambda: dead() == [False], ENDS)
+        client.api.kill(container)
+        assert comes_true(lambda: (reaper.reap(client), dead())[1] == [], ENDS)
+    finally:
+        client.api.remove_container(container, force=True)
