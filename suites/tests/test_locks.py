@@ -15,6 +15,7 @@ from typing import Any, cast
 from unittest.mock import Mock, patch
 
 import pytest
+from redis.exceptions import NoPermissionError
 
 from checkers.row_format import Reason
 from checkers.tests.build import cases
@@ -27,6 +28,7 @@ from suites.locks.grants import BadGrant, checked
 from suites.locks.postgres_session import PostgresSession
 from suites.locks.postgres_transactions import SemaphoreLock
 from suites.locks.redis_node import RedisNode
+from suites.locks.redis_wait import RedisWait
 from suites.locks.redlock import Redlock, Votes
 from suites.locks.reentrant import Reentrant
 from suites.locks.without.no_lock import NoLock
@@ -98,6 +100,14 @@ def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
     node = RedisNode("127.0.0.1:1", 0.1)
     node._idle = Mock(**{"pop.side_effect": IndexError})  # not empty just before the other thread took the last one
     node.close()
+
+
+@cases("answers, outcome", ((), Refused), ((7,), Indeterminate))
+def test_what_redis_denies_is_refused_unless_the_lock_is_granted_by_then(answers: tuple[int], outcome: type) -> None:
+    connection = Mock(**{"answer.side_effect": (*answers, NoPermissionError("no permissions to run the command"))})
+    node = RedisNode("127.0.0.1:1", 0.1)
+    with patch.object(node, "_connected", return_value=connection), pytest.raises(outcome, match="no permissions"):
+        RedisWait(node, 1.0).acquire("a", 0)
 
 
 def good(**fields: Any) -> Grant:
