@@ -1,5 +1,6 @@
 """A run that was interrupted goes on where it was: what is stored whole is not run again, everything else is."""
 
+import contextlib
 import json
 import os
 import re
@@ -33,7 +34,7 @@ from suites.trial import resume
 from suites.trial.metadata import about
 from suites.trial.resume import examine, go_on, interrupted, stored_in, take_options
 from suites.trial.run_trials import CONTROLS, TrialSession
-from suites.worker.pool import TrialBroke, WorkerBroke
+from suites.worker.pool import ROOT, TrialBroke, WorkerBroke
 
 BEGUN = {"command": ["pytest", "suites/"]}
 
@@ -358,11 +359,14 @@ def test_looking_changes_nothing(begun: World, fences: Selection) -> None:
     assert {path: path.stat().st_mtime_ns for path in begun.run.path.rglob("*")} == before
 
 
-def test_show_says_how_to_go_on(begun: World, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("folder", "where"), [(ROOT, ""), (ROOT.parent, f"{ROOT}/")])
+def test_show_says_how_to_go_on(begun: World, capsys: pytest.CaptureFixture[str], folder: Path, where: str) -> None:
     listing.show(RUNS, str(begun.run.path), None)
     assert "to go on" not in capsys.readouterr().out
     die(begun.run)
-    listing.show(RUNS, str(begun.run.path), None)
+    with contextlib.chdir(folder):
+        listing.show(RUNS, str(begun.run.path), None)
+        path = typed(begun.run.path)
     line = capsys.readouterr().out.splitlines()[-1]
-    command = f".venv/bin/python -m pytest suites/ --lock redis --resume {typed(begun.run.path)}"
+    command = f"{where}.venv/bin/python -m pytest {where}suites/ --lock redis --resume {path}"
     assert line == f"interrupted; to go on: {command}"

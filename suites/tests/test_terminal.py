@@ -157,7 +157,7 @@ class TestLog:
         (at,) = [at for at, line in enumerate(lines) if line.strip("=") == " result "]
         assert lines[at + 1] == "PASSED: 5 of 5 promises upheld; 3 known weaknesses shown, as expected"
         assert len(lines) - at <= 25
-        assert [line for line in lines[at:] if line.startswith("all verdicts: .venv/bin/python -m results show ")]
+        assert [line for line in lines[at:] if line.startswith(f"all verdicts: {ROOT}/.venv/bin/python ")]
 
     def test_a_log_names_a_failing_verdict_at_once_and_does_not_repeat_its_test(self, logged: tuple[str, Path]) -> None:
         text, _ = logged
