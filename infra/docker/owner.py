@@ -12,6 +12,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from infra.suggestions import command
+
 KEPT: Final = "kept"  # owner of an environment that was made to stay: only `python -m infra down` removes it
 
 
@@ -39,7 +41,7 @@ def is_dead(label: str) -> bool:
 def describe(label: str) -> str:
     """The owner for a person to read."""
     if label == KEPT:
-        return "kept until `python -m infra down`"
+        return f"kept until `{command('down')}`"
     pid = label.split("/")[3] if label.count("/") == 4 else "?"
     return f"process {pid}, which is gone" if is_dead(label) else f"process {pid}"
 

@@ -9,8 +9,10 @@ import pytest
 
 from infra.backends import BACKENDS
 from infra.faults.plan import STORM
+from infra.suggestions import command
 from infra.target import hooks
 from results.storage.files import RUNS
+from results.text import command_line
 from suites.lanes.lane import WORKLOADS
 from suites.locks import registry
 from suites.selection.bad_option import BadOption, raised_as
@@ -39,7 +41,7 @@ def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str
     add("--lock", f"only this lock; repeatable. One of: {locks}; or module:Class", **names)
     add("--backend", f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}", **names)
     faults = "only these faults, comma-separated; a+b: both at once; "
-    faults += f"{STORM}17: up to three at random, of that seed; repeatable (python -m infra faults)"
+    faults += f"{STORM}17: up to three at random, of that seed; repeatable ({command('faults')})"
     add("--faults", faults, **names)
     plan = "do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; repeatable"
     add("--plan", plan, **repeatable, metavar="FILE")
@@ -57,7 +59,7 @@ def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str
     add("--profile", f"how much to try: {profiles}", default="default")
     add("--seed", "what every random choice of the run starts from (default: 1)", type=_seed, default=1)
     version = "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
-    version += "an image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)"
+    version += f"an image of your own (etcd=image:NAME); repeatable ({command('versions')} lists them)"
     add("--version-of", version, **versions)
     old = "with --to: certify an upgrade from this version, spelled as for --version-of, or this release of a client "
     add("--from", f"{old}library (kazoo=2.9); repeatable", **versions, dest="from_")
@@ -69,8 +71,8 @@ def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str
     add("--hook", hook, **repeatable, metavar="VERB='COMMAND'")
     python = "what runs the workers: a virtual environment, or a Python, with client libraries of its own (and psycopg)"
     add("--python", python, metavar="PATH")
-    shard = "only the I-th of N parts, which take about as long as each other (python -m results merge puts "
-    add("--shard", shard + "them together)", metavar="I/N")
+    shard = "only the I-th of N parts, which take about as long as each other"
+    add("--shard", f"{shard} ({command_line('results', 'merge')} puts them together)", metavar="I/N")
     resume = "go on with a run that was interrupted, where it was: its name, its folder, or `last`"
     add("--resume", resume, metavar="RUN")
     add("--count", "so many runs, one after another, each with the next seed", type=_whole(1, 10_000), metavar="N")

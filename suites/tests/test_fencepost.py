@@ -145,8 +145,9 @@ def test_an_installed_wheel_works_without_the_checkout(tmp_path: Path) -> None:
     words = ("--lock", "mine.py:Mine", "--faults", "none", "--collect-only", "-q")
     assert "[mine.py:Mine/" in run(script, "certify", *words)
     assert "no runs in results/runs" in run(script, "results", "list")
-    told = f"from results.text import command_line; print(command_line('pytest', '-p', 'x', '{site}/suites', '-y'))"
-    assert run(python, "-c", told) == "fencepost certify -y\n"
+    told = "from infra.suggestions import command; from results.text import command_line; print(command('up'), "
+    told += f"command_line('pytest', '-p', 'x', '{site}/suites', '-y'))"
+    assert run(python, "-c", told) == "fencepost up fencepost certify -y\n"
     assert "state='ok'" in run(python, "-c", "from infra.docker import doctor; print(doctor.check_dependencies())")
     left = {path.name for path in tmp_path.iterdir() if path.suffix not in (".py", ".whl")}
     assert left - {"__pycache__"} == {"source", "venv"}
