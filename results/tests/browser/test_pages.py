@@ -62,6 +62,13 @@ _COLUMNS: Final = """
 """
 """The right end of each cell in a row of the table of rates."""
 
+_COVERS: Final = """
+[...document.querySelectorAll("dt .word")]
+  .map((one) => [one, one.parentElement].map((of) => of.getBoundingClientRect().right))
+  .filter(([word, place]) => word > place + 0.5).length
+"""
+"""How many words in a list of definitions stick out of their place, over what is beside them."""
+
 _TALL: Final = """
 () => [...document.querySelectorAll(".wide td")]
   .filter((one) => one.checkVisibility() && one.children.length === 0)
@@ -79,6 +86,7 @@ def test_links_lead_to_files_and_a_phone_needs_no_scrolling(chromium: Browser, m
         for drawing in page.locator(".timeline canvas:visible").all():
             expect(drawing).to_have_attribute("data-ready", "true")
         links = page.evaluate(_LINKS)
+        assert page.evaluate(_COVERS) == 0
         meddle(page).set_viewport_size({"width": 400, "height": 800})
         settle(page)
         widths = [page.evaluate(_WIDTH)]
