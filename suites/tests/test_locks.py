@@ -105,9 +105,8 @@ def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
 @cases("answers, outcome", ((), Refused), ((7,), Indeterminate))
 def test_what_redis_denies_is_refused_unless_the_lock_is_granted_by_then(answers: tuple[int], outcome: type) -> None:
     connection = Mock(**{"answer.side_effect": (*answers, NoPermissionError("no permissions to run the command"))})
-    node = RedisNode("127.0.0.1:1", 0.1)
-    with patch.object(node, "_connected", return_value=connection), pytest.raises(outcome, match="no permissions"):
-        RedisWait(node, 1.0).acquire("a", 0)
+    with patch.object(RedisNode, "_connected", return_value=connection), pytest.raises(outcome, match="no permissions"):
+        RedisWait(RedisNode("127.0.0.1:1", 0.1), 1.0).acquire("a", 0)
 
 
 def good(**fields: Any) -> Grant:
@@ -206,12 +205,6 @@ def leases(etcd: Mock) -> Leases:
     return made
 
 
-def test_the_keep_alive_of_a_lease_given_up_meanwhile_has_an_unknown_outcome(etcd: Mock, leases: Leases) -> None:
-    etcd.keep_alive.side_effect = lambda _: 0 if leases.give_up(1) else 2
-    with pytest.raises(Indeterminate, match="lease 0x1 was given up"):
-        leases.keep_alive(1)
-
-
 def test_a_keep_alive_is_refused_for_a_gone_lease_and_unknown_for_one_given_up(etcd: Mock, leases: Leases) -> None:
     etcd.keep_alive.return_value = 0
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
@@ -225,6 +218,9 @@ def test_a_keep_alive_is_refused_for_a_gone_lease_and_unknown_for_one_given_up(e
     with pytest.raises(Indeterminate, match="lease 0x2 was given up"):
         leases.keep_alive(2)
     assert leases.open().id == 3
+    etcd.keep_alive.side_effect = lambda _: 0 if leases.give_up(3) else 2
+    with pytest.raises(Indeterminate, match="lease 0x3 was given up"):  # meanwhile
+        leases.keep_alive(3)
 
 
 class Put(EtcdKey):
