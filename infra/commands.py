@@ -26,6 +26,7 @@ from infra.network import topology
 from infra.network.links import Cut
 from infra.network.topology import GROUPS, STORE
 from infra.own_environment import OwnEnvironment
+from infra.suggestions import command
 
 BY_HAND: Final = "by-hand"
 """Name of the environment that `up` makes unless another is named."""
@@ -126,7 +127,7 @@ def attached(env: str | None) -> Iterator[OwnEnvironment]:
     with _engine_errors():
         environments = reaper.find(engine_client.connect())
         if not environments:
-            raise Failed("no environments (python -m infra up)")
+            raise Failed(f"no environments ({command('up')})")
         names = [environment.name for environment in environments]
         if not env and len(environments) > 1 and BY_HAND not in names:
             raise UnknownName(f"which environment? --env {' or '.join(names)}")
@@ -207,7 +208,7 @@ def _print_status(client: DockerClient, listed: reaper.FoundEnvironment) -> None
 
 
 def _down(environment: OwnEnvironment) -> str:
-    return f"python -m infra down --env {environment.name} removes it all"
+    return f"{command(f'down --env {environment.name}')} removes it all"
 
 
 def print_faults(faults: Sequence[str]) -> None:

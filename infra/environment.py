@@ -39,6 +39,7 @@ from infra.network import topology
 from infra.network.links import Links
 from infra.network.topology import API_PORT, STORE, Reach
 from infra.network.toxiproxy_api import Api
+from infra.suggestions import command
 from infra.waiting import at_once, comes_true
 
 STORE_VERSION: Final = "17"  # the series of the store's server, whatever versions are under test
@@ -80,7 +81,7 @@ class Environment(ABC):
             raise UnknownName("an environment needs a name")
         name = name or f"fp-{os.getpid()}-{secrets.token_hex(2)}"
         if any(other.name == name for other in reaper.find(client)):
-            raise Failed(f"there is an environment {name} already (python -m infra status)")
+            raise Failed(f"there is an environment {name} already ({command('status')})")
         wanted = {
             "TOXIPROXY_IMAGE": images.resolve("toxiproxy"),
             "STORE_IMAGE": images.resolve(STORE_KIND.name, STORE_VERSION),

@@ -38,10 +38,14 @@ def typed(path: Path) -> Path:
 def command_line(module: str, *arguments: str) -> str:
     """What a person types to run `python -m MODULE`: with the checkout's interpreter, else as a command of `fencepost`.
 
-    An installed package gives pytest options of its own before the folder of the suite; `fencepost certify` adds them.
+    Outside the checkout's folder both are named whole. An installed package gives pytest options of its own before the
+    folder of the suite; `fencepost certify` adds them.
     """
-    if (Path(__file__).parents[1] / "pyproject.toml").is_file():
-        return shlex.join([".venv/bin/python", "-m", module, *arguments])
+    checkout = Path(__file__).resolve().parents[1]
+    if (checkout / "pyproject.toml").is_file():
+        where = "" if Path.cwd() == checkout else f"{checkout}/"
+        suite = (f"{where}{word}" if word == "suites/" else word for word in arguments)
+        return shlex.join([f"{where}.venv/bin/python", "-m", module, *suite])
     folder = next((place for place, word in enumerate(arguments) if Path(word).name == "suites"), -1)
     begins, place = {"pytest": ("certify", folder + 1), "checkers": ("check", 0)}.get(module, (module, 0))
     return shlex.join(["fencepost", begins, *arguments[place:]])

@@ -7,7 +7,6 @@ import importlib
 import sys
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import click
@@ -17,14 +16,13 @@ from checkers.command.exit_status import BAD, status_of, to_the_end
 from infra.backends import BACKENDS
 from infra.docker import machine
 from infra.errors import Trouble
-from results.storage.files import RUNS, BadFile
+from results.__main__ import FLAG, PATH, RESULTS
+from results.storage.files import BadFile
 from results.text import plain
 from suites.selection.bad_option import BadOption
 
-FLAG: Final = partial(Option, is_flag=True)
 COUNT: Final = partial(Option, ["--count"], type=int, show_default=True)
 SEED: Final = partial(Option, ["--seed"], type=int, default=1, show_default=True)
-PATH: Final = click.Path(path_type=Path)
 BACKEND: Final = Option(["--backend"], multiple=True, type=click.Choice([*BACKENDS]), help="only these; repeatable")
 PYTEST: Final = Argument(["rest"], nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]...")
 """What is passed on to pytest. The command needs `PASSING` as well."""
@@ -60,7 +58,7 @@ def _nightly(name: str, purpose: str, *params: click.Parameter) -> click.Command
         Option(["--backend"], multiple=True, metavar="NAME", help="only this one; repeatable"),
         Option(["--version-of"], multiple=True, metavar="BACKEND=VERSION", help=versions),
         Option(["--minutes"], type=float, default=20.0, help="about how long a shard may take (20)"),
-        Option(["--results"], type=PATH, default=RUNS, metavar="DIR", help="where runs are stored"),
+        RESULTS,
     )
     call = partial(_call, "nightly", name)
     return click.Command(name, callback=call, params=[*params, *tried], help=purpose, context_settings=PASSING)

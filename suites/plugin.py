@@ -28,6 +28,7 @@ from infra.cluster import clock_skew
 from infra.docker import client, images, machine, reaper
 from infra.errors import Trouble
 from infra.faults.fault import NO_CLOCK, OURS, PUBLISHED
+from infra.suggestions import command
 from infra.target import external_cluster
 from results.run import Run
 from results.stages import ALONE
@@ -272,7 +273,7 @@ class Product:
         try:
             reaper.reap(client.connect())
         except Trouble as trouble:
-            machine.say(f"{trouble}; python -m infra down removes what is left")
+            machine.say(f"{trouble}; {command('down')} removes what is left")
 
 
 def _with_worlds(selection: Selection, engine: DockerClient) -> Selection:

@@ -56,10 +56,10 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else spelled(value)
 
 
-def shown(text: str) -> str:
-    """Text from a file, made fit for an error message: on one line, and short."""
-    text = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def shown(text: str, longest: int = SHOWN) -> str:
+    """Text from elsewhere, made fit for a message: on one line, and short."""
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: longest + 1])
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def leaves(value: Any) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from typing import Final, final
 import numpy as np
 
 from checkers.history.counting import apart, grouped
+from checkers.history.foreign_values import shown
 from checkers.history.history import FaultInterval
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.interval_sets import Span, united
@@ -242,8 +243,7 @@ def error_text(row: int, view: View) -> str:
 def _shown(number: int, view: View) -> str:
     """An error text by its number; empty while a trial still runs, since nobody has collected the texts then."""
     text = view.history.errors[number] if number < len(view.history.errors) else ""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: TEXT_SHOWN + 1])
-    return f'"{text if len(text) <= TEXT_SHOWN else text[: TEXT_SHOWN - 3] + "..."}"' if text else ""
+    return f'"{shown(text, TEXT_SHOWN)}"' if text else ""
 
 
 def _parting(hold: Hold, view: View) -> str:

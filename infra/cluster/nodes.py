@@ -15,6 +15,7 @@ from infra.cluster.container import ServerProcess, State
 from infra.cluster.exit_reason import last_words
 from infra.errors import Failed
 from infra.network.links import BY_HAND, Links
+from infra.suggestions import command
 from infra.waiting import POLL, comes_true
 
 _STATES: Final[tuple[State, ...]] = ("stopped", "paused")
@@ -270,7 +271,7 @@ class Cluster:
                 ends = [f"{node.name} ended: {last_words(node.process.logs())}" for node in ended]
                 why = "; ".join(ends) or f"not within {READY_WITHIN:.0f} s"
                 names = ", ".join(node.name for node in missing) or "they do not follow who they should"
-                raise Failed(f"{self.kind.name} is not ready: {why} (missing: {names}); python -m infra logs says more")
+                raise Failed(f"{self.kind.name} is not ready: {why} (missing: {names}); {command('logs')} says more")
             if mend:
                 for node in missing:
                     mend(node)

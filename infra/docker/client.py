@@ -14,6 +14,7 @@ from docker.errors import APIError, DockerException, NotFound
 
 from infra.docker import engine
 from infra.errors import Failed, NotPossible
+from infra.suggestions import command
 
 TIMEOUT = 60  # seconds for one request to the engine
 
@@ -24,7 +25,7 @@ def connect() -> DockerClient:
         client = docker.DockerClient(base_url=_address(), timeout=TIMEOUT)
         client.ping()
     except DockerException as error:
-        raise NotPossible(f"{engine.NO_ENGINE} (python -m infra doctor says more)") from error
+        raise NotPossible(f"{engine.NO_ENGINE} ({command('doctor')} says more)") from error
     return client
 
 
@@ -35,7 +36,7 @@ def _address() -> str:
     try:
         return engine.docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
     except Failed as error:
-        raise NotPossible(f"{engine.NO_ENGINE} (python -m infra doctor says more)") from error
+        raise NotPossible(f"{engine.NO_ENGINE} ({command('doctor')} says more)") from error
 
 
 @contextlib.contextmanager

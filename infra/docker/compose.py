@@ -20,6 +20,7 @@ from infra.docker import subnets
 from infra.docker.subnets import Taken
 from infra.errors import Failed
 from infra.network import topology
+from infra.suggestions import command
 
 ROOT: Final = Path(__file__).parents[2]
 FILE: Final = "infra/docker-compose.yml"
@@ -121,7 +122,7 @@ def read(client: DockerClient, environment: str) -> ComposeSettings:
     """The settings of an environment that runs, from its containers. Raises Failed without Toxiproxy or the store."""
     there = containers(client, environment)
     if not {"toxiproxy", topology.STORE} <= there.keys():
-        raise Failed(f"environment {environment} is not whole: python -m infra down --env {environment} removes it")
+        raise Failed(f"environment {environment} is not whole: {command(f'down --env {environment}')} removes it")
     toxiproxy = there["toxiproxy"]
     store = client.api.inspect_container(there[topology.STORE]["Id"])
     variables = dict(line.partition("=")[::2] for line in store["Config"]["Env"])

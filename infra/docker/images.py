@@ -24,6 +24,7 @@ from infra.docker import base, engine, machine, sources
 from infra.docker.engine import docker
 from infra.docker.sources import PACKAGES, STANDS_FOR, VERSION, WHERE
 from infra.errors import Failed, NotPossible, Trouble, UnknownName
+from infra.suggestions import command
 
 CHECKOUT: Final = Path(__file__).parents[2]
 RECIPES: Final = Path(__file__).parents[1] / "images"
@@ -125,7 +126,7 @@ def resolve(backend: str, version: str | None = None) -> Image:
             return _of_suite(server, suite)
     there_is = {source: f"{series} ({WHERE[source]})" for source, series in PACKAGES[server].series.items()}
     if not VERSION.fullmatch(version):
-        raise _unknown(server, version, [*there_is.values(), "more (python -m infra versions)"])
+        raise _unknown(server, version, [*there_is.values(), f"more ({command('versions')})"])
     # A stable suite can only have versions that begin with its series; of other sources nothing is known.
     begins = {source: f"{its}." for source, its in PACKAGES[server].series.items()}
     having = [source for source in sources.of(server) if f"{version}.".startswith(begins.get(source, ""))]

@@ -14,6 +14,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from infra.suggestions import command
+
 KEPT: Final = "kept"  # owner of an environment that was made to stay: only `python -m infra down` removes it
 
 
@@ -48,7 +50,7 @@ def container_of(label: str) -> str:
 def describe(label: str, *, dead: bool) -> str:
     """The owner for a person to read."""
     if label == KEPT:
-        return "kept until `python -m infra down`"
+        return f"kept until `{command('down')}`"
     pid = label.split("/")[3] if label.count("/") in (4, 5) else "?"
     where = f" in container {container[:12]}" if (container := container_of(label)) else ""
     return f"process {pid}{where}" + ", which is gone" * dead

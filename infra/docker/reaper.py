@@ -7,6 +7,7 @@ a half-started environment is found like a whole one. Several processes may reap
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,7 +20,7 @@ from docker.errors import APIError, NotFound
 from infra.docker import client as engine_client
 from infra.docker import machine, owner
 from infra.errors import Failed
-from infra.waiting import at_once, comes_true
+from infra.waiting import comes_true
 
 ENV: Final = "fencepost.env"
 OWNER: Final = "fencepost.owner"
@@ -90,26 +91,27 @@ def remove(client: DockerClient, name: str, *, threads: bool = True) -> None:
     deadline = time.monotonic() + REMOVED_WITHIN
     leaked_since = 0.0
     filters = {"label": f"{ENV}={name}"}
-    each: Callable[..., Iterable[str | None]] = partial(at_once, most=8) if threads else map
-    while True:
-        containers = [item["Id"] for item in client.api.containers(all=True, quiet=True, filters=filters)]
-        trouble = list(each(partial(_try, client.api.remove_container, v=True, force=True), containers))
-        networks = [item["Id"] for item in client.api.networks(filters=filters)]
-        trouble += each(partial(_try, client.api.remove_network), networks)
-        volumes = [item["Name"] for item in client.api.volumes(filters=filters)["Volumes"] or ()]
-        trouble += each(partial(_try, client.api.remove_volume), volumes)
-        if not (containers or networks or volumes):
-            return
-        if containers or volumes or not all(why is None or LEAKED in why for why in trouble):
-            leaked_since = 0.0
-        elif not leaked_since:
-            leaked_since = time.monotonic()
-        elif time.monotonic() > leaked_since + LEAKED_AFTER:
-            return
-        if time.monotonic() > deadline:
-            raise Failed(f"environment {name} could not be removed: {next(filter(None, trouble), 'no end')}")
-        if any(trouble):
-            time.sleep(0.1)  # another process is removing the same, or a container is still letting go
+    with ThreadPoolExecutor(8) as pool:  # it starts threads when it is first used
+        each: Callable[..., Iterable[str | None]] = pool.map if threads else map
+        while True:
+            containers = [item["Id"] for item in client.api.containers(all=True, quiet=True, filters=filters)]
+            trouble = list(each(partial(_try, client.api.remove_container, v=True, force=True), containers))
+            networks = [item["Id"] for item in client.api.networks(filters=filters)]
+            trouble += each(partial(_try, client.api.remove_network), networks)
+            volumes = [item["Name"] for item in client.api.volumes(filters=filters)["Volumes"] or ()]
+            trouble += each(partial(_try, client.api.remove_volume), volumes)
+            if not (containers or networks or volumes):
+                return
+            if containers or volumes or not all(why is None or LEAKED in why for why in trouble):
+                leaked_since = 0.0
+            elif not leaked_since:
+                leaked_since = time.monotonic()
+            elif time.monotonic() > leaked_since + LEAKED_AFTER:
+                return
+            if time.monotonic() > deadline:
+                raise Failed(f"environment {name} could not be removed: {next(filter(None, trouble), 'no end')}")
+            if any(trouble):
+                time.sleep(0.1)  # another process is removing the same, or a container is still letting go
 
 
 def _only_leaked(client: DockerClient, name: str) -> bool:

@@ -17,6 +17,7 @@ from docker import DockerClient
 from infra.docker import machine
 from infra.errors import Failed
 from infra.network.topology import FIRST_BYTES, address
+from infra.suggestions import command
 
 SLOTS: Final = range(256)
 
@@ -43,9 +44,7 @@ def free(client: DockerClient) -> Generator[int, None, None]:
             ours = ipaddress.ip_network(f"{address(slot, 0)}/24")
             if not any(ours.overlaps(other) for other in (*_of_engine(client), *_routes())):
                 yield slot
-    raise Failed(
-        f"no free subnet: all of {FIRST_BYTES}.0.0/16 is in use (python -m infra down --all, docker network ls)"
-    )
+    raise Failed(f"no free subnet: all of {FIRST_BYTES}.0.0/16 is in use ({command('down --all')}, docker network ls)")
 
 
 def _of_engine(client: DockerClient) -> Iterator[ipaddress.IPv4Network]:

@@ -35,7 +35,7 @@ from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse
 from infra.faults.runner import Runner
 from infra.faults.target import Actors, Aim, Target, Victim
 from infra.own_environment import OwnEnvironment
-from infra.suggestions import instead
+from infra.suggestions import command, instead
 from infra.waiting import Clock
 
 _Text = str | None
@@ -92,7 +92,7 @@ def _check_workers(plan: Plan, pid: int | None) -> None:
 def _check_possible(plan: Plan, environment: OwnEnvironment) -> None:
     """Raises UnknownName if a step of the plan cannot be done in this environment."""
     if plan.backend not in environment.clusters:
-        up = f"python -m infra up {plan.backend} --env {environment.name}"
+        up = command(f"up {plan.backend} --env {environment.name}")
         raise UnknownName(f"{plan.backend} does not run in {environment.name}; {up}")
     movable = all(node.process.has_clock() for node in environment.cluster(plan.backend).nodes)
     world = OURS.without("tap", NO_TAP)
@@ -161,7 +161,7 @@ def _leave(step: Step, target: Target) -> None:
         raise
     for hit in hits:
         print(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
-    heal = f"it stays; python -m infra heal --env {target.environment.name} undoes it"
+    heal = f"it stays; {command(f'heal --env {target.environment.name}')} undoes it"
     print(heal if target.environment.unclean() else "nothing is left to heal")
 
 

@@ -21,7 +21,7 @@ from results.storage import files, verdicts
 from results.storage.codec import decoded
 from results.storage.files import BadFile
 from results.terminal.output import say, warn
-from results.text import typed
+from results.text import command_line, typed
 
 NOT_BORNE_OUT: Final = 4
 
@@ -91,7 +91,7 @@ def _read(file: Path) -> dict[str, Any]:
     stored = files.read_json(file, formats=None)
     number = decoded(stored, _Certificate, file)["format"]
     if number != certificate_files.FORMAT:
-        again = "make it again: python -m results certificate RUN"
+        again = f"make it again: {command_line('results', 'certificate', 'RUN')}"
         raise BadFile(f"{file}: format {number}, this version verifies {certificate_files.FORMAT}; {again}")
     return stored
 

@@ -101,8 +101,6 @@ def middle(values: Iterable[tuple[float, int]]) -> float | None:
 
 
 UNKNOWN: Final = "-"
-_WIDEST: Final = 1000
-"""The most that the right end of the ranges is, divided by the left end. Smaller numbers are drawn at the left end."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 272, 10, 76
 """Edges of the plane of a line chart."""
 _GLYPHS: Final = ("M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0z", "M-2.6-2.6h5.2v5.2h-5.2z")  # round and square
@@ -126,8 +124,7 @@ def table(rates: Mapping[tuple[str, str], Rates]) -> dict[str, Any]:
     names = short_names(lock for _, lock in rates)
     phases = [phase for lock_rates in rates.values() for phase in (lock_rates.quiet, lock_rates.faulted)]
     ends = [value for phase in phases for value in (phase.p50, phase.p99) if value]
-    high = max(ends, default=1.0)
-    low = max(min(ends, default=1.0), high / _WIDEST)
+    low, high = min(ends, default=1.0), max(ends, default=1.0)
     return {
         "rows": [
             {

@@ -24,11 +24,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.claims import Verdict
+from checkers.properties.violation_stories import listing
 from results.pages.svg import SHAPES
 from results.report.descriptions import explained
 from results.report.grid import SIGNS
 from results.storage import files
-from results.text import count, plain
+from results.text import count, few, plain
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 _TIMELINE: Final = (
@@ -170,8 +171,7 @@ def _environment() -> Environment:
 
 
 def _shortened(names: Sequence[str], most: int) -> str:
-    """The first `most` names, and how many more there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return listing(few(names, most))
 
 
 @cache

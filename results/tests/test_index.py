@@ -223,6 +223,7 @@ def test_rates_weigh_lanes_by_their_acquires() -> None:
     ]
     [one] = rates.per(lambda lane: lane.lock, [samples.summary(one) for one in measures]).values()
     assert (one.quiet, one.faulted) == (rates.Phase(10.0, 90.0, 5.0, 130), rates.Phase(500.0, None, 5.0, 20))
+    assert rates.table({("", "redis"): replace(one, quiet=rates.Phase(0.2, 5e3, 5.0, 1))})["low"] == "0.200"
     assert (one.recovery, one.slowest, one.missing, one.heals, one.lanes) == (3.0, 4.0, 1, 4, 3)
     assert [rates.middle(values) for values in ([], [(5.0, 0)], [(1.0, 1), (math.inf, 5)])] == [None] * 3
     assert rates.middle([(3.0, 1), (1.0, 1), (2.0, 1)]) == 2.0

@@ -37,7 +37,10 @@ fencepost.add_command(judge, "check")
 
 @fencepost.command(context_settings=PASSING, params=[PYTEST])
 def certify(rest: Sequence[str]) -> int:
-    """Try every lock, or what the options select; the options are those of `pytest suites/`."""
+    """Try every lock, or what the options of `pytest suites/` select.
+
+    `fencepost certify -h` lists these options; suites/README.md in the repository explains them.
+    """
     return _pytest(rest)
 
 
@@ -46,7 +49,10 @@ def certify(rest: Sequence[str]) -> int:
 @click.argument("new", metavar="BACKEND=NEW")
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]...")
 def upgrade(old: str, new: str, rest: Sequence[str]) -> int:
-    """May we go from this version to that one? A run with --from and --to, and its certificate."""
+    """May we go from this version to that one? A run with --from and --to, and its certificate.
+
+    More options: `fencepost certify -h`. What a certificate says: results/README.md in the repository.
+    """
     return _pytest(["--from", old, "--to", new, *rest])
 
 

@@ -54,10 +54,7 @@ def main(command: str, count: int, commit: str = "HEAD") -> int:
         if len(green) >= count:
             return 0
         seed = len(green) + 1
-        repeated = _run(commit, command, seed, busy=(seed % 2) * (os.cpu_count() or 1))
-        with NOTED.open("a") as file:
-            file.write(json.dumps(asdict(repeated)) + "\n")
-        if repeated.status:
+        if _run(commit, command, seed, busy=(seed % 2) * (os.cpu_count() or 1)).status:
             return 1
 
 
@@ -87,7 +84,7 @@ def in_words(command: str, runs: Sequence[Repeated]) -> str:
 
 
 def _run(commit: str, command: str, seed: int, busy: int) -> Repeated:
-    """Run the command in a fresh clone, which is removed if the run is green."""
+    """Run the command in a fresh clone, and note the result; then remove the clone if the run was green."""
     clone = Path(tempfile.mkdtemp(prefix="fencepost-repeat-")) / "fencepost"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
     subprocess.run(["git", "checkout", "--quiet", commit], cwd=clone, check=True)
@@ -106,12 +103,15 @@ def _run(commit: str, command: str, seed: int, busy: int) -> Repeated:
             made.wait()
     status, seconds = made.returncode, round(time.monotonic() - clock)
     passed = re.findall(r"(\d+) passed", log.read_text(errors="replace"))[-1:]
-    print(f"{command}, seed {seed}, {busy} busy loops: status {status}, {passed or 'nothing'} passed: {log}")
     trials = len(list(clone.glob("results/runs/*/trials/*/verdicts.json")))
     judged = int(passed[0]) if passed else 0
+    repeated = Repeated(commit, command, seed, busy, status, trials, judged, seconds, began)
+    with NOTED.open("a") as file:
+        file.write(json.dumps(asdict(repeated)) + "\n")
+    print(f"{command}, seed {seed}, {busy} busy loops: status {status}, {passed or 'nothing'} passed: {log}")
     if not status:
         shutil.rmtree(clone.parent)
-    return Repeated(commit, command, seed, busy, status, trials, judged, seconds, began)
+    return repeated
 
 
 @contextlib.contextmanager

@@ -60,6 +60,7 @@ _REFUSES: Final = "NOREPLICAS"
 """The error of a server that takes no writes for lack of replicas. redis-py has no exception of its own for it."""
 _LOST: Final = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse)
 _DENIED: Final = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
+"""NoPermissionError is of the request itself: if a script runs, and may not call some command, the answer is `ERR`."""
 
 
 def validity(ttl: float) -> int:
@@ -206,12 +207,12 @@ class Reply:
             answer = self.connection.answer(timeout)
         except _NOT_NOW as error:
             raise Refused(Reason.UNAVAILABLE, f"{where}: {error}") from error
+        except _DENIED as error:
+            raise Refused(Reason.DENIED, f"{where}: {error}") from error
         except exceptions.ResponseError as error:
             if not str(error).startswith(_REFUSES):
                 raise
             raise Refused(Reason.UNAVAILABLE, f"{where}: {error}") from error
-        except _DENIED as error:
-            raise Refused(Reason.DENIED, f"{where}: {error}") from error
         except _LOST as error:
             raise Indeterminate(f"{where}: {error}") from error
         assert isinstance(answer, int), f"the script answered {answer!r}"

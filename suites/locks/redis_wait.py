@@ -76,9 +76,9 @@ class RedisWait(RedisLock):
                 return 0, 0
             try:
                 reply.connection.send_command("WAIT", 1, int(CONFIRM * 1000), check_health=False)
-            except (exceptions.ConnectionError, exceptions.TimeoutError) as error:
-                raise Indeterminate(f"{node.endpoint}: {error}") from error
-            return token, reply.read(CONFIRM + node.timeout)
+                return token, reply.read(CONFIRM + node.timeout)
+            except (exceptions.ConnectionError, exceptions.TimeoutError, Refused) as error:
+                raise Indeterminate(f"{node.endpoint} has granted it, and WAIT failed: {error}") from error
         finally:
             node.done(reply.connection)
 

@@ -1,27 +1,37 @@
 """The options of `pytest suites/`, as users see them. What they select: `suites.selection.parse_options`."""
 
 import math
-from argparse import ArgumentTypeError
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
+
+import pytest
 
 from infra.backends import BACKENDS, SHAPES
 from infra.faults.plan import STORM
+from infra.suggestions import command
 from infra.target import hooks
 from results.storage.files import RUNS
+from results.text import command_line
 from suites.lanes.lane import WORKLOADS
 from suites.locks import registry
+from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.profiles import PROFILES
 
 MOST_WORKERS: Final = 1_000
 MOST_KEYS: Final = 100_000
 
 
-def options() -> dict[str, dict[str, Any]]:
-    """Spelling → the other arguments for `add_argument` of an argparse parser, and for pytest's `addoption`."""
+def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str, Any]]:
+    """Spelling → the other arguments for `add_argument` of an argparse parser, and for pytest's `addoption`.
+
+    error: what a parser raises for a bad number. (A ValueError it would print below its whole usage.)
+    """
     made: dict[str, dict[str, Any]] = {}
 
     def add(spelling: str, text: str, **settings: object) -> None:
+        if "type" in settings:
+            settings["type"] = partial(_checked, error, spelling, settings["type"])
         made[spelling] = {**settings, "help": text}
 
     repeatable = {"action": "append", "default": []}
@@ -31,7 +41,7 @@ def options() -> dict[str, dict[str, Any]]:
     add("--lock", f"only this lock; repeatable. One of: {locks}; or module:Class", **names)
     add("--backend", f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}", **names)
     faults = "only these faults, comma-separated; a+b: both at once; "
-    faults += f"{STORM}17: up to three at random, of that seed; repeatable (python -m infra faults)"
+    faults += f"{STORM}17: up to three at random, of that seed; repeatable ({command('faults')})"
     add("--faults", faults, **names)
     plan = "do what this plan says (plan.json of an earlier trial, or your own) instead of --faults; repeatable"
     add("--plan", plan, **repeatable, metavar="FILE")
@@ -47,9 +57,9 @@ def options() -> dict[str, dict[str, Any]]:
     add("--rate", rate, type=_positive, metavar="R")
     add("--duration", "seconds for which each trial runs at least", type=_positive, metavar="S")
     add("--profile", f"how much to try: {profiles}", default="default")
-    add("--seed", "what every random choice of the run starts from (default: 1)", type=int, default=1)
+    add("--seed", "what every random choice of the run starts from (default: 1)", type=_seed, default=1)
     version = "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
-    version += "an image of your own (etcd=image:NAME); repeatable (python -m infra versions lists them)"
+    version += f"an image of your own (etcd=image:NAME); repeatable ({command('versions')} lists them)"
     add("--version-of", version, **versions)
     shape = f"how many members a cluster of ours has; repeatable. One of: {', '.join(SHAPES)}"
     add("--shape", shape, **repeatable, metavar="BACKEND=SHAPE")
@@ -63,8 +73,8 @@ def options() -> dict[str, dict[str, Any]]:
     add("--hook", hook, **repeatable, metavar="VERB='COMMAND'")
     python = "what runs the workers: a virtual environment, or a Python, with client libraries of its own (and psycopg)"
     add("--python", python, metavar="PATH")
-    shard = "only the I-th of N parts, which take about as long as each other (python -m results merge puts "
-    add("--shard", shard + "them together)", metavar="I/N")
+    shard = "only the I-th of N parts, which take about as long as each other"
+    add("--shard", f"{shard} ({command_line('results', 'merge')} puts them together)", metavar="I/N")
     resume = "go on with a run that was interrupted, where it was: its name, its folder, or `last`"
     add("--resume", resume, metavar="RUN")
     add("--count", "so many runs, one after another, each with the next seed", type=_whole(1, 10_000), metavar="N")
@@ -80,7 +90,7 @@ def _whole(least: int, most: int, because: str = "") -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and least <= int(text[:9]) <= most):
-            raise ArgumentTypeError(f"{text}: expected a whole number from {least} to {most}{because}")
+            raise ValueError(f"expected a whole number from {least} to {most}{because}")
         return int(text)
 
     return parse
@@ -92,12 +102,23 @@ def _positive(text: str) -> float:
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number > 0):
-        raise ArgumentTypeError(f"{text}: expected a number above 0")
+        raise ValueError("expected a number above 0")
     return number
 
 
-def add_options(parser: Any) -> None:
-    """parser: pytest's."""
+def _seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("expected a whole number") from None
+
+
+def _checked(error: Callable[[str], Exception], spelling: str, kind: Any, text: str) -> Any:
+    with raised_as(error, f"{spelling} {text}: ", ValueError):
+        return kind(text)
+
+
+def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("fencepost", "fencepost: which promises of a lock survive which faults")
-    for spelling, settings in options().items():
+    for spelling, settings in options(pytest.UsageError).items():
         group.addoption(spelling, **settings)

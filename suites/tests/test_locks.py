@@ -15,6 +15,7 @@ from typing import Any, cast
 from unittest.mock import Mock, patch
 
 import pytest
+from redis.exceptions import NoPermissionError
 
 from checkers.row_format import Reason
 from checkers.tests.build import cases
@@ -27,6 +28,7 @@ from suites.locks.grants import BadGrant, checked
 from suites.locks.postgres_session import PostgresSession
 from suites.locks.postgres_transactions import SemaphoreLock
 from suites.locks.redis_node import RedisNode
+from suites.locks.redis_wait import RedisWait
 from suites.locks.redlock import Redlock, Votes
 from suites.locks.reentrant import Reentrant
 from suites.locks.without.no_lock import NoLock
@@ -98,6 +100,13 @@ def test_a_node_is_closed_while_another_thread_takes_its_connection() -> None:
     node = RedisNode("127.0.0.1:1", 0.1)
     node._idle = Mock(**{"pop.side_effect": IndexError})  # not empty just before the other thread took the last one
     node.close()
+
+
+@cases("answers, outcome", ((), Refused), ((7,), Indeterminate))
+def test_what_redis_denies_is_refused_unless_the_lock_is_granted_by_then(answers: tuple[int], outcome: type) -> None:
+    connection = Mock(**{"answer.side_effect": (*answers, NoPermissionError("no permissions to run the command"))})
+    with patch.object(RedisNode, "_connected", return_value=connection), pytest.raises(outcome, match="no permissions"):
+        RedisWait(RedisNode("127.0.0.1:1", 0.1), 1.0).acquire("a", 0)
 
 
 def good(**fields: Any) -> Grant:
@@ -196,12 +205,6 @@ def leases(etcd: Mock) -> Leases:
     return made
 
 
-def test_the_keep_alive_of_a_lease_given_up_meanwhile_has_an_unknown_outcome(etcd: Mock, leases: Leases) -> None:
-    etcd.keep_alive.side_effect = lambda _: 0 if leases.give_up(1) else 2
-    with pytest.raises(Indeterminate, match="lease 0x1 was given up"):
-        leases.keep_alive(1)
-
-
 def test_a_keep_alive_is_refused_for_a_gone_lease_and_unknown_for_one_given_up(etcd: Mock, leases: Leases) -> None:
     etcd.keep_alive.return_value = 0
     with pytest.raises(Refused, match="lease 0x1 is gone") as refusal:
@@ -215,6 +218,9 @@ def test_a_keep_alive_is_refused_for_a_gone_lease_and_unknown_for_one_given_up(e
     with pytest.raises(Indeterminate, match="lease 0x2 was given up"):
         leases.keep_alive(2)
     assert leases.open().id == 3
+    etcd.keep_alive.side_effect = lambda _: 0 if leases.give_up(3) else 2
+    with pytest.raises(Indeterminate, match="lease 0x3 was given up"):  # meanwhile
+        leases.keep_alive(3)
 
 
 class Put(EtcdKey):

@@ -36,14 +36,6 @@ UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
 
 
 class TestBadInput:
-    @cases("option, listed", ("lock", "--lock=no", registry.LOCKS), ("etcd", "--version-of=etcd", ["BACKEND=VERSION"]))
-    def test_pytest_lists_what_exists_in_one_line(self, option: str, listed: Iterable[str]) -> None:
-        done = collected(option)
-        assert (done.returncode, done.stdout) == (USAGE, "")
-        (line,) = done.stderr.strip().splitlines()
-        assert line.startswith("ERROR: ")
-        assert [name for name in listed if name not in line] == []
-
     @cases(
         "given, listed",
         ({"faults": [""]}, EVERY_FAULT),
@@ -56,8 +48,9 @@ class TestBadInput:
         ({"plan": ["/nonexistent"]}, ["/nonexistent", "No such file"]),
         ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON"]),
         ({"profile": "nope"}, PROFILES),
+        ({"lock": ["no"]}, registry.LOCKS),
         ({"version_of": ["nope=1"]}, BACKENDS),
-        ({"version_of": ["etcd="]}, ["BACKEND=VERSION"]),
+        ({"version_of": ["etcd"]}, ["BACKEND=VERSION"]),
         ({"version_of": ["etcd=latest"]}, ["3.5", "3.4"]),
         ({"version_of": ["valkey=8", "redis=8.0"]}, ["redis=valkey:8", "redis=8.0"]),
         ({"version_of": ["etcd=image:"]}, ["BACKEND=VERSION"]),

@@ -1,5 +1,6 @@
 """A run that was interrupted goes on where it was: what is stored whole is not run again, everything else is."""
 
+import contextlib
 import json
 import os
 import re
@@ -33,7 +34,7 @@ from suites.trial import resume
 from suites.trial.metadata import about
 from suites.trial.resume import examine, go_on, interrupted, stored_in, take_options
 from suites.trial.run_trials import CONTROLS, TrialSession
-from suites.worker.pool import TrialBroke, WorkerBroke
+from suites.worker.pool import ROOT, TrialBroke, WorkerBroke
 
 BEGUN = {"command": ["pytest", "suites/"]}
 
@@ -113,8 +114,7 @@ class TestWhatIsSetAside:
         (told,) = world.run.about()["interruptions"][-1]["again"]
         assert told["trial"] == "redis-none-7"
         assert why in told["because"]
-        assert names(world.run.path / "trials") == ["redis-none-7"]
-        assert names(world.run.path / ASIDE) == ["redis-none-7"]
+        assert names(world.run.path / "trials") == names(world.run.path / ASIDE) == ["redis-none-7"]
         assert world.run.read().problems == ()
 
     def test_a_trial_without_a_verdict_is_run_again(self, begun: World, fences: Selection) -> None:
@@ -188,8 +188,7 @@ class TestTheFolder:
         begun.run.close({"finished": "2026-11-22T07:31:15+00:00", "interrupted": True, "broken off": ["redis none"]})
         started = begun.run.about()["started"]
         again(begun, fences)
-        assert not (begun.run.path / "summary.json").exists()
-        assert not (begun.run.path / "index.html").exists()
+        assert not {"summary.json", "index.html"}.intersection(names(begun.run.path))
         asked = begun.run.about()
         assert asked["started"] == started
         (told,) = asked["interruptions"]
@@ -362,7 +361,8 @@ def test_show_says_how_to_go_on(begun: World, capsys: pytest.CaptureFixture[str]
     listing.show(RUNS, str(begun.run.path), None)
     assert "to go on" not in capsys.readouterr().out
     die(begun.run)
-    listing.show(RUNS, str(begun.run.path), None)
-    line = capsys.readouterr().out.splitlines()[-1]
-    command = f".venv/bin/python -m pytest suites/ --lock redis --resume {typed(begun.run.path)}"
-    assert line == f"interrupted; to go on: {command}"
+    for folder, where in ((ROOT, ""), (ROOT.parent, f"{ROOT}/")):
+        with contextlib.chdir(folder):
+            listing.show(RUNS, str(begun.run.path), None)
+            command = f"{where}.venv/bin/python -m pytest {where}suites/ --lock redis --resume {typed(begun.run.path)}"
+        assert capsys.readouterr().out.splitlines()[-1] == f"interrupted; to go on: {command}"

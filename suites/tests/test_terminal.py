@@ -157,14 +157,13 @@ class TestLog:
         (at,) = [at for at, line in enumerate(lines) if line.strip("=") == " result "]
         assert lines[at + 1] == "PASSED: 5 of 5 promises upheld; 3 known weaknesses shown, as expected"
         assert len(lines) - at <= 25
-        assert [line for line in lines[at:] if line.startswith("all verdicts: .venv/bin/python -m results show ")]
+        assert [line for line in lines[at:] if line.startswith(f"all verdicts: {ROOT}/.venv/bin/python ")]
 
     def test_a_log_names_a_failing_verdict_at_once_and_does_not_repeat_its_test(self, logged: tuple[str, Path]) -> None:
         text, _ = logged
         (line,) = [line for line in text.splitlines() if "violated: recovery in redis/set/unfenced under none" in line]
         assert line.isprintable()
-        assert "= FAILURES =" not in text
-        assert "FAILED " not in text
+        assert not re.search("= FAILURES =|FAILED ", text)
 
     def test_junit_xml_has_the_properties_and_the_story(self, logged: tuple[str, Path]) -> None:
         cases = {case.attrib["name"]: case for case in ET.parse(logged[1]).getroot().iter("testcase")}
@@ -185,9 +184,8 @@ class TestLog:
 
     def test_a_log_shows_a_bug_in_full_and_only_counts_tests_that_were_not_judged(self, tmp_path: Path) -> None:
         status, text = Project(tmp_path, ("upheld", *["trial broke"] * 20), BUG).log()
-        assert status == 1
+        assert (status, "told elsewhere" in text) == (1, False)
         assert "raise RuntimeError('a bug of ours')" in text
-        assert "told elsewhere" not in text
         assert "1 passed, 1 skipped, 1 error, 20 not judged" in text
 
     def test_a_run_in_which_nothing_was_judged_ends_like_one_without_tests(self, tmp_path: Path) -> None:
@@ -196,15 +194,13 @@ class TestLog:
 
     def test_a_verbose_log_names_every_test_and_works_without_unicode(self, tmp_path: Path) -> None:
         status, text = Project(tmp_path, ONE_OF_EACH).log("-v", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-        assert status == 1
-        assert text.isascii()
+        assert (status, text.isascii()) == (1, True)
         for says in ("test_it[upheld] PASSED", "= FAILURES =", "a step"):
             assert says in text
 
     def test_a_quiet_log_shows_only_failures_and_the_result(self, tmp_path: Path) -> None:
         _, text = Project(tmp_path, ONE_OF_EACH).log("-q")
-        assert "lanes of redis" not in text
-        assert "4.0 s, 1 upheld" not in text
+        assert not re.search("lanes of redis|4[.]0 s, 1 upheld", text)
         assert "violated: recovery" in text
         assert "= result =" in text
 
@@ -214,8 +210,7 @@ class TestLog:
         assert status == NOT_CLOSED
         assert re.search(r"^the run could not be closed, its trials are stored: .*index\.html", text, re.MULTILINE)
         assert re.search(r"^to go on: .* --resume ", text, re.MULTILINE)
-        assert "Traceback" not in text
-        assert "INTERNALERROR" not in text
+        assert not re.search("Traceback|INTERNALERROR", text)
 
 
 class TestTerminal:

@@ -19,6 +19,7 @@ _LINKS: Final = """
 [...document.querySelectorAll("[href]")].map((one) => new URL(one.getAttribute("href"), document.baseURI).href)
 """
 _WIDTH: Final = "document.documentElement.scrollWidth"
+_WIDER: Final = "[...document.querySelectorAll('dt .word')].filter((of) => of.offsetWidth > of.parentNode.offsetWidth)"
 
 LEGIBLE = ("violated", "passing", "run", "comparison", "scorecard", "certificate")
 POLICY = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; script-src 'sha256-none'\">"
@@ -79,6 +80,7 @@ def test_links_lead_to_files_and_a_phone_needs_no_scrolling(chromium: Browser, m
         for drawing in page.locator(".timeline canvas:visible").all():
             expect(drawing).to_have_attribute("data-ready", "true")
         links = page.evaluate(_LINKS)
+        assert page.evaluate(f"{_WIDER}.length") == 0, "no word covers its meaning"
         meddle(page).set_viewport_size({"width": 400, "height": 800})
         settle(page)
         widths = [page.evaluate(_WIDTH)]
