@@ -191,10 +191,10 @@ def followed(**more: Any) -> Book:
 
 
 FOREIGN_RELEASE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}
-ANOTHERS = {"told": ("So a release was acknowledged although the lock was another's by then.",)}
+ANOTHERS = {"told": ("So worker 1's release was acknowledged although worker",)}
 NOT_ITS_OWN = {
     "holders": (0, 1),  # worker 2, which took the lock from worker 1
-    "told": ("So a release was acknowledged although the lock had not been worker 1's since another was granted it.",),
+    "told": ("So worker 1's release was acknowledged although worker 2 had been granted the lock since.",),
 }
 EXERCISED = {**GOOD, STALE_RELEASES: 1}
 IN_DOUBT = {"valid": True, "unexercised": "nobody released what another held by then"}
@@ -246,7 +246,7 @@ AT_A_MESSAGE.fault("at-every-request-kill", 11, 60, kind="stall", owner=1, proce
 NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told": WAITED}  # row 3 waited at 28
 NOT_LONG = {"valid": True, "unexercised": "nobody asked for long enough for what a dead or hung holder held"}
 NO_CRASH = {"valid": True, "unexercised": "no holder died, or hung for longer than the TTL"}
-HUNG = {"kind": "kept-by-a-hung-holder", "at": 27}
+HUNG, ALIVE = {"kind": "kept-by-a-hung-holder", "at": 27}, ("which hung and whose client went on renewing, kept",)
 SESSION = Book(**FACTS, lease="session").acquire(9, 10, 1, ttl=10, session=7).add(F.KEEP_ALIVE, 13, 14, session=7)
 SESSION.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1).acquire(15, 29, 2, session=8)
 
@@ -302,7 +302,7 @@ test_crash_release = known(
     ("two readers that died", BOTH_DIED, {"kinds": ["freed-late", "freed-late"]}),
     ("a long call", crash("call").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
     ("passed on in time though renewed", hung().renew(18, 19, 1).acquire(13, 24, 2), VALID),
-    ("passed on too late", hung().renew(18, 19, 1).acquire(13, 28, 2), {**HUNG, "at": 22}),
+    ("passed on too late", hung().renew(18, 19, 1).acquire(13, 28, 2), {**HUNG, "at": 22, "told": ALIVE}),
     ("renewed until the bound", hung(25).renew(17, 18, 1).acquire(13, 26, 2), VALID),
     ("a short stall is no crash", hung(22).acquire(13, 24, 2), NO_CRASH),
     ("nor is a hung renewal, of 4 workers", crash(process=1 + 4).acquire(13, 24, 2), NO_CRASH),

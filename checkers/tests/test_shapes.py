@@ -36,7 +36,7 @@ def woken(*wakes: int) -> Book:
     return book
 
 
-ASKED = ("worker 2 asked for the lock at 0.000 s; it was in the queue at 0.000 s",)
+ASKED = ("worker 2 asked for the lock at 0.000 s; it was in the queue by 0.000 s",)
 SEVERAL = {"valid": True, "unexercised": "several may hold at once, so that nobody knows who was first"}
 UNTOLD = {"unexercised": "the grants do not tell when they were queued"}
 SILENT = {"unexercised": "the client does not tell how often it was woken"}
