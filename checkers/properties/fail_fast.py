@@ -44,9 +44,11 @@ def _examine(view: View) -> Examined:
         beyond -= length(clipped(lapses.get(view.worker(row), ()), view.inv[row], end))
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
-            timeout = f"its timeout of {allowed / 1e9:g} s and " if allowed else ""
-            who = f"{view.who(view.process[row])}'s call"
-            why = f"So {who} took longer than {timeout}the margin of {margin / 1e9:g} s that the lock declares."
+            took = "took" if view.stopped[row] else "had not ended after"
+            limits = (
+                f"{f'its timeout is {allowed / 1e9:g} s, and ' * (allowed > 0)}the lock's margin is {margin / 1e9:g} s"
+            )
+            why = f"So {view.who(view.process[row])}'s call {took} {(end - view.inv[row]) / 1e9:.3g} s: {limits}."
             findings.append(Finding("hung-call", view.inv[row] + allowed + margin, (row,), conclusion=why))
     if margin is not None and patience:
         for row in view.whole(F.ACQUIRE, outcomes=(Outcome.FAIL,)):

@@ -88,7 +88,7 @@ def _examine_herd_free(view: View) -> Examined:
         if (wakes := sum(view.value[row] for row in woken)) > allowed:
             most = sorted(woken, key=lambda row: (-view.value[row], row))[:WITNESSES]
             at = max((view.ret[row] for row in woken if view.outcome[row] != Outcome.INFO), default=view.finish)
-            why = f"So waiting clients were woken {wakes} times, and {allowed} times would have been enough."
+            why = f"So waiting clients were woken {wakes} times, though {allowed} times would have been enough."
             findings.append(Finding("herd", at, tuple(sorted(most)), conclusion=why))
     return Examined(findings)
 
@@ -153,7 +153,7 @@ def _examine_circles(view: View) -> Examined:
             rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
             holders = in_turn([wait.held for wait in circle])
             whose = listing([f"worker {worker}" for worker in sorted(wait.worker for wait in circle)])
-            why = f"So {whose} waited for each other's locks for longer than {limit / 1e9:g} s, and no lock ended that."
+            why = f"So {whose} waited for each other's locks for longer than the {limit / 1e9:g} s that are allowed."
             findings.append(Finding("deadlock", moment(lasted, limit), rows, holders, why))
     return Examined(findings, {CYCLES: cycles, LONGEST: longest // 1_000_000})
 

@@ -143,10 +143,13 @@ def _renewed_by_nobody(view: View) -> Iterator[Finding]:
     unreached = grouped(view.facts.unreached, itemgetter(0))
     for row in view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,)) if unreached else ():
         spans = unreached.get(view.worker(row), ())
-        if any(begin <= view.inv[row] and view.ret[row] <= end for _, begin, end in spans):
+        span = next((span for span in spans if span[1] <= view.inv[row] and view.ret[row] <= span[2]), None)
+        if span is not None:
             hold = view.holds.by_owner.get(view.owner[row])
             holders = () if hold is None else (hold.row,)
-            yield Finding("renewed-by-nobody", view.ret[row], (*holders, row), holders)
+            nobody = f"no server could have answered it from {view.clock(span[1])} to {view.clock(span[2])}"
+            why = f"So {view.who(view.process[row])}'s renewal was acknowledged although {nobody}."
+            yield Finding("renewed-by-nobody", view.ret[row], (*holders, row), holders, why)
 
 
 def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:

@@ -96,9 +96,9 @@ def _variants(name: str, look: Sequence[Contents], keys: Sequence[str]) -> str:
 
     by_variant = grouped({member: variant(entry) for member, entry in held.items()}.items(), lambda item: item[1])
     variants = sorted(by_variant.items(), key=lambda item: len(item[1]))
-    plain = unquote(name)
-    lock = max((key for key in keys if key and key in plain), key=len, default="")
-    shown = plain.replace(lock, "the lock" if len(keys) == 1 else f"lock {keys.index(lock) + 1}") if lock else name
+    lock = max((key for key in keys if key and key in unquote(name)), key=len, default="")
+    which = "the lock" if len(keys) == 1 else f"lock {keys.index(lock) + 1}" if lock else ""
+    shown = f"an entry of {which}" if lock else name
     return f"{shown} ({'; '.join(f'{listing([who for who, _ in members])}: {what}' for what, members in variants)})"
 
 

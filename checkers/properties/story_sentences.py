@@ -123,7 +123,8 @@ class FaultTeller:
         begun, applied = min(fault.begun for fault in faults), max(fault.applied for fault in faults)
         at_first, at_last = self._changed(faults, holds, at)
         deed = f"{_DONE.get(name, _DONE.get(kind, 'hit'))} {_targets(faults)}"
-        when = f"{'; it began' if kind in _LASTING else ',' * (',' in deed)} {self.span(begun, applied)}"
+        comma = "," * (", " in deed or " from " in deed)
+        when = f"{'; it began' if kind in _LASTING else comma} {self.span(begun, applied)}"
         sentences = [Sentence(begun, name, f"{deed}{when}{at_first}")]
         undone = [fault for fault in faults if fault.applied < fault.healing <= at]
         if len(undone) == len(faults):

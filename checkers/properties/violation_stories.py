@@ -21,11 +21,12 @@ from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, S
 FULL_STORIES: Final = 50
 """How many violations of one result get a whole story. The others get only its last sentence."""
 HERD: Final = "herd"  # the kind of findings whose story says how often each client was woken
+HUNG: Final = "kept-by-a-hung-holder"  # the kind of findings whose conclusion says whether the lease was renewed
 NOT_RECOVERED: Final = "not-recovered"  # the kind of findings whose conclusion says who asked for the lock
 OF_CALLS: Final = frozenset({HERD, "hung-call"})
 """Kinds of findings on calls: of an acquire their story tells the call, whether it was granted or not."""
-OF_TOKENS: Final = frozenset({"token-not-larger", "token-repeated", "grant-not-kept", "released-grant-kept"})
-"""Kinds of findings on tokens. Other stories name the tokens of grants only beside accesses to a store."""
+OF_TOKENS: Final = ("token-", "grant-not-kept", "released-grant-kept")
+"""How kinds of findings on tokens begin. Other stories name the tokens of grants only beside accesses to a store."""
 WITHOUT_FAULTS: Final = frozenset({HERD, "deadlock", "kept-by-another-name"})
 """Kinds of findings that no fault causes: they follow from how clients ask, or from what the service wakes."""
 WITH_ENDS: Final = frozenset(
@@ -91,7 +92,7 @@ class Narrator:
         sentences = [self._did(row, locks, holds) for row in beside]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         left = min((hold.left for hold in holds), default=0)
-        tokens = kind in OF_TOKENS or any(view.f[row] in (F.READ, F.WRITE) for row in rows)
+        tokens = kind.startswith(OF_TOKENS) or any(view.f[row] in (F.READ, F.WRITE) for row in rows)
         for hold in holds:
             named = hold if tokens else hold._replace(token=NONE)
             ends = hold.left <= broken.at or (kind in WITH_ENDS and hold is not last)
@@ -102,7 +103,8 @@ class Narrator:
         if kind == HERD:
             sentences = [replace(each, more=(*each.more, *self._woken(each.rows))) for each in sentences]
         if kind not in WITHOUT_FAULTS:
-            sentences += self._faults.struck(holds, broken.at, all_told=kind == NOT_RECOVERED)
+            until = view.inv[rows[-1]] if kind == "vanished" else broken.at  # it may vanish up to the final read
+            sentences += self._faults.struck(holds, until, all_told=kind == NOT_RECOVERED)
         return sorted(sentences, key=lambda sentence: sentence.at)
 
     def _released_meanwhile(self, holds: Sequence[Hold], kind: str) -> list[int]:
@@ -144,9 +146,9 @@ class Narrator:
         sentences = [self._faults.hit(worker, same, since=hold.ret) for same in by_deed]
         more: tuple[str, ...] = ()
         itself, (renewed, expiry) = view.gave_itself(hold.row), self._lease(hold, broken)
-        if kind in WITHOUT_FAULTS or itself or expiry >= min(hold.released, INFINITY):
+        if kind in (HUNG, *WITHOUT_FAULTS) or itself or expiry >= min(hold.released, INFINITY):
             pass  # its lease does not matter
-        elif expiry <= hold.ret:
+        elif expiry < hold.ret:
             more = (f"its lease could have ended before, at {clock(expiry)}",)
         elif expiry <= broken.at and not last and (expiry <= hold.left or hold.open):
             met = any(hit.applied <= expiry <= hit.over for hit in hits)
@@ -165,7 +167,8 @@ class Narrator:
             renewal = f"renewal, sent at {clock(proof or renewed)}, was acknowledged"
             sentences.append(Sentence(proof or renewed, worker, renewal, owns=True))
         got = f"{locks[hold.key]}{' for reading' * hold.shared}{f' with token {hold.token}' * (hold.token != NONE)}"
-        asked = f"asked for {got} at {clock(hold.inv)} and got it" if kind == "no-room" else f"was granted {got}"
+        waited = kind == "no-room" or (last and kind in (HUNG, "freed-late"))
+        asked = f"asked for {got} at {clock(hold.inv)} and got it" if waited else f"was granted {got}"
         granted = f"{f'took {got} without a grant' if itself else asked} at {clock(hold.ret)}"
         sentences.insert(0, Sentence(hold.ret, worker, granted, more=more, rows=(hold.row,), granted=hold.token))
         return [*sentences, *(self._parting(worker, hold) if ends and hold.release not in broken.rows else ())]
@@ -175,7 +178,8 @@ class Narrator:
         finding is about do not count.
         """
         view = self._view
-        disputed = [row for row in broken.rows if view.f[row] in (F.RENEW, F.KEEP_ALIVE)]
+        renewals = (row for row in broken.rows if view.f[row] in (F.RENEW, F.KEEP_ALIVE))
+        disputed = [row for row in renewals if view.outcome[row] == Outcome.OK]
         rest = {inv for inv, _ in hold.renewals if inv <= broken.at} - {view.inv[row] for row in disputed}
         renewed = max(rest, default=0)
         if hold.session or view.facts.lease == "none":

@@ -61,7 +61,7 @@ ASKED_AGAIN = Book(keys=("a",), lease="touch").acquire(1, 2, 1, ttl=50, session=
 TWO_KEYS = Book().acquire(1, 2, 1).acquire(1, 2, 2, key=1)
 STORY = (
     "at 0.100 s worker 1 was frozen by freeze-holder from 0.200 s to 2.500 s worker 1's lease ran out at 1.000 s",
-    "So worker 1 and worker 2 were both inside from 2.000 s to 3.000 s.",
+    "So worker 1 and worker 2 were both inside the lock from 2.000 s to 3.000 s.",
 )
 NOT_RUN = two((28, 30)).add(F.STALL, 15, 35, process=1).lost(35, 1).release(40, 41, 2)
 STALLED = ("worker 1 was not run by the machine from 0.000 s to 0.000 s worker 1's lease ran out at 0.000 s",)
