@@ -21,17 +21,10 @@ FAULTS_TOLD: Final = 3
 _HITS: Final = {"freeze": "frozen", "stall": "stalled", "kill": "killed", "call": "kept in one call"}
 """Kind of a fault on a worker → what happened to the worker, or to one of its threads."""
 _DONE: Final = {
-    "cut": "cut",
-    "slow": "slowed",
-    "pause": "paused",
-    "kill": "killed",
-    "wipe": "wiped",
-    "clock": "changed the clock of",
-    "version": "changed",
-    "promote-replica": "promoted",
-    "terminate-backends": "ended",
+    "cut": "cut", "slow": "slowed", "pause": "paused", "kill": "killed", "wipe": "wiped", "version": "changed",
+    "clock": "changed the clock of", "promote-replica": "promoted", "terminate-backends": "ended",
     "change-leader": "changed leaders:",
-}
+}  # fmt: skip
 """Name or kind of a fault on servers or links → what it did to its target, if `hit` is not plain enough."""
 _LASTING: Final = frozenset({"cut", "slow", "pause", "disk", "refuse"})
 """Kinds of faults on servers or links that last: a story says when they began."""
@@ -69,6 +62,12 @@ class FaultTeller:
 
     def __init__(self, view: View) -> None:
         self._view = view
+
+    def hits(self, hold: Hold, at: int) -> list[FaultInterval]:
+        """What hit a holder up to `at` (ns); a hit while it waited for the grant names its session instead."""
+        hits = [hit for hit in self._view.struck if hit.owner and hit.applied <= at]
+        in_line = [hit for hit in hits if hit.owner == hold.session and hold.inv <= hit.applied <= hold.ret]
+        return [*in_line, *(hit for hit in hits if hit.owner == hold.owner)]
 
     def hit(self, worker: str, same: Sequence[FaultInterval], since: int = 0) -> Sentence:
         """What a fault did to a worker: to its process, its job, the thread that renews, or both. same: its hits.

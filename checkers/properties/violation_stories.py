@@ -140,10 +140,9 @@ class Narrator:
         matters how the holder left.
         """
         clock, view, worker, kind = self.clock, self._view, self._view.who(hold.process), broken.kind
-        hits = [hit for hit in view.struck if hit.owner == hold.owner and hit.applied <= broken.at]
-        hits = [] if kind in WITHOUT_FAULTS else hits
-        by_deed = grouped(hits, lambda hit: (hit.name, hit.kind)).values()
-        sentences = [self._faults.hit(worker, same, since=hold.ret) for same in by_deed]
+        hits = [] if kind in WITHOUT_FAULTS else self._faults.hits(hold, broken.at)
+        by_deed = grouped(hits, lambda hit: (hit.name, hit.kind, hit.owner)).values()
+        sentences = [self._faults.hit(worker, same, hold.ret * (same[0].owner == hold.owner)) for same in by_deed]
         more: tuple[str, ...] = ()
         itself, (renewed, expiry) = view.gave_itself(hold.row), self._lease(hold, broken)
         if kind in (HUNG, *WITHOUT_FAULTS) or itself or expiry >= min(hold.released, INFINITY):
@@ -155,7 +154,7 @@ class Narrator:
             stalls = [] if met else view.once(stalls_by_worker).get(view.worker(hold.row), [])
             stalls = [stall for stall in stalls if stall[0] <= expiry <= stall[1]]
             for begin, end in stalls:
-                stalled = f"was not run by the machine from {clock(begin)} to {clock(end)}"
+                stalled = f"was not run by the machine {self._faults.span(begin, end, 'from', 'to')}"
                 sentences.append(Sentence(begin, worker, stalled))
             ended = f"lease {'ran out' if met or stalls else 'was due to end'} at {clock(expiry)}"
             sentences.append(Sentence(expiry, worker, ended, owns=True))

@@ -117,6 +117,9 @@ def called_over(asked: int, held: int, told: int, released: int) -> Book:
     return book.acquire(asked, 61, 2, session=7, ttl=10)
 
 
+STALLED_IN_LINE = called_over(12, 11, 41, 50).fault("f", 15, 38, kind="stall", owner=7, process=6)
+
+
 def excused(mechanism: str, kind: str, struck: int) -> Book:
     """A renewal is refused too early, at 16, beside the fault that a hazard names."""
     hazards = (Hazard(RENEWAL, ("f",), mechanism),)
@@ -173,7 +176,7 @@ test_renewals = known(
     ("a closed one", session_refused(9, 10, session().add(F.SESSION_CLOSE, 8, 0, INFO, session=7)), VALID),
     ("alive although its lock was another's", passed_on(session()), INVALID),
     ("it outlives what was released", passed_on(session().release(15, 16, 1, session=7)), VALID),
-    ("granted on a lease that was called over", called_over(12, 11, 41, 50), OVER),
+    ("granted on a lease that was called over", STALLED_IN_LINE, {**OVER, "told": ("worker 2's renewal was stalled",)}),
     ("before it came the other: inside a hold", called_over(9, 11, 41, 50), OVER),
     ("or after it had ended by itself", called_over(9, 15, 41, 50), VALID),
     ("released as it was told", called_over(12, 11, 41, 41), VALID),
@@ -192,10 +195,8 @@ def followed(**more: Any) -> Book:
 
 FOREIGN_RELEASE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}
 ANOTHERS = {"told": ("So worker 1's release was acknowledged although worker",)}
-NOT_ITS_OWN = {
-    "holders": (0, 1),  # worker 2, which took the lock from worker 1
-    "told": ("So worker 1's release was acknowledged although worker 2 had been granted the lock since.",),
-}
+SINCE = ("So worker 1's release was acknowledged although worker 2 had been granted the lock since.",)
+NOT_ITS_OWN = {"holders": (0, 1), "told": SINCE}  # worker 2, which took the lock from worker 1
 EXERCISED = {**GOOD, STALE_RELEASES: 1}
 IN_DOUBT = {"valid": True, "unexercised": "nobody released what another held by then"}
 LONG_LEASE = followed(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)

@@ -80,8 +80,7 @@ def test_a_sentence_repeats_neither_subject_nor_token_of_those_before_it() -> No
     assert str(write) == "worker 1's write of 7 with token 41, sent at 1 s; late"
     assert write.after((granted,)) == "its write of 7, sent at 1 s; late"
     assert replace(write, token=42).after((granted,)) == "its write of 7 with token 42, sent at 1 s; late"
-    other = replace(granted, subject="worker 2")
-    assert write.after((granted, other)) == str(write), "whose it is would not be clear"
+    assert write.after((granted, replace(granted, subject="worker 2"))) == str(write), "whose it is would not be clear"
     assert Sentence(3, "jump", "hit redis1").after((granted,)) == "jump hit redis1"
 
 
