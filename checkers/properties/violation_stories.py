@@ -167,7 +167,7 @@ class Narrator:
             sentences.append(Sentence(proof or renewed, worker, renewal, owns=True))
         got = f"{locks[hold.key]}{' for reading' * hold.shared}{f' with token {hold.token}' * (hold.token != NONE)}"
         waited = kind == "no-room" or (last and kind in (HUNG, "freed-late"))
-        asked = f"asked for {got} at {clock(hold.inv)} and got it" if waited else f"was granted {got}"
+        asked = f"{'had ' * last}asked for {got} at {clock(hold.inv)} and got it" if waited else f"was granted {got}"
         granted = f"{f'took {got} without a grant' if itself else asked} at {clock(hold.ret)}"
         sentences.insert(0, Sentence(hold.ret, worker, granted, more=more, rows=(hold.row,), granted=hold.token))
         return [*sentences, *(self._parting(worker, hold) if ends and hold.release not in broken.rows else ())]
@@ -227,7 +227,8 @@ class Narrator:
         if kind == F.EFFECT:
             return Sentence(at, who, f"did job {value} at {self.clock(inv)}", rows=(row,))
         if kind in ACQUIRES and not flags & NESTED:
-            had = "had " * any(inv < hold.ret <= ret < INFINITY for hold in holds)
+            moments = [moment for hold in holds for moment in (hold.ret, hold.left)]
+            had = "had " * any(inv < moment < ret < INFINITY for moment in moments)
             asked = f"{had}asked for {locks[view.key[row]]}{' for reading' * bool(flags & SHARED)} at {self.clock(inv)}"
             end = {Outcome.OK: "got it", Outcome.INFO: ending(row, view)}.get(Outcome(outcome), self._failed(row))
             return Sentence(at, who, f"{asked} and {end}{f' at {self.clock(ret)}' * (ret < INFINITY)}", rows=(row,))
