@@ -61,6 +61,10 @@ class View(Rows):
         """A time as text for people: seconds since `zero`."""
         return f"{(ns - self.zero) / 1e9:.3f} s"
 
+    def who(self, process: int) -> str:
+        """Whose a process number is, in words: a worker's, or the suite's own."""
+        return f"worker {self.facts.worker_of(process)}" if process >= 0 else "the suite"
+
     def gave_itself(self, row: int) -> bool:
         """Whether a client gave itself this grant: the service gives grants TTLs, and this one has none."""
         return self.facts.lease in ("grant", "quorum") and self.ttl[row] == 0 and self._gives_ttls

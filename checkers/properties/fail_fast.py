@@ -44,15 +44,18 @@ def _examine(view: View) -> Examined:
         beyond -= length(clipped(lapses.get(view.worker(row), ()), view.inv[row], end))
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
-            timeout = f"its timeout of {allowed / 1e9:g} s and " if allowed else ""
-            why = f"So a call took longer than {timeout}the margin of {margin / 1e9:g} s that the lock declares."
+            took = "took" if view.stopped[row] else "had not ended after"
+            limits = (
+                f"{f'its timeout is {allowed / 1e9:g} s, and ' * (allowed > 0)}the lock's margin is {margin / 1e9:g} s"
+            )
+            why = f"So {view.who(view.process[row])}'s call {took} {(end - view.inv[row]) / 1e9:.3g} s: {limits}."
             findings.append(Finding("hung-call", view.inv[row] + allowed + margin, (row,), conclusion=why))
     if margin is not None and patience:
         for row in view.whole(F.ACQUIRE, outcomes=(Outcome.FAIL,)):
             allowed, waited = view.ttl[row] or patience, view.ret[row] - view.inv[row]
             if view.reason[row] == Reason.TIMEOUT and waited < allowed - margin and undisturbed(row, view):
                 limits = f"it was told to wait for {allowed / 1e9:g} s, and the margin is {margin / 1e9:g} s"
-                why = f"So a client gave up after {waited / 1e9:.3g} s, but {limits}."
+                why = f"So {view.who(view.process[row])} gave up after {waited / 1e9:.3g} s, but {limits}."
                 findings.append(Finding("gave-up-early", view.ret[row], (row,), conclusion=why))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 

@@ -109,7 +109,9 @@ def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Findi
     stuck = by_row[searched.stuck.rows[0]]
     before = [access for access in ops if access.ok and access.ret < stuck.inv and access.owner != stuck.owner]
     rows = [max(before, key=lambda access: access.ret).row] if before else []
-    yield Finding("no-order", stuck.inv, (*rows, *searched.stuck.rows[1:], stuck.row))
+    why = "So the store broke its rule: a grant's first access makes it the owner, and only the owner may write."
+    why = why if isinstance(model, CompareOwner) else ""
+    yield Finding("no-order", stuck.inv, (*rows, *searched.stuck.rows[1:], stuck.row), conclusion=why)
 
 
 def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
@@ -123,7 +125,9 @@ def _stale_writes(view: View, ops: Operations) -> Iterator[Finding]:
         granted, later = following[hold.row]
         if access.inv > granted and (access.ok or access.value in readers):
             proof = () if access.ok else (readers[access.value].row,)
-            yield Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (hold.row, later))
+            holder = view.who(view.process[later])
+            why = f"So the store accepted {view.who(hold.process)}'s write after the lock had been granted to {holder}."
+            yield Finding("stale-write-accepted", access.inv, (later, *proof, access.row), (hold.row, later), why)
 
 
 def _stale_attempts(view: View) -> int:

@@ -21,6 +21,7 @@ from checkers.history.interval_sets import length, moment, without
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed, idle, lock_unexercised, unless
+from checkers.properties.story_sentences import listing
 from checkers.properties.violation_stories import in_turn
 from checkers.row_format import SHARED, F, Outcome
 
@@ -84,10 +85,11 @@ def _examine_herd_free(view: View) -> Examined:
     for key, woken in sorted(grouped(view.once(_with_wakes), view.key.__getitem__).items()):
         places = view.attempts_by_key[key]
         allowed = len(places) + sum(view.outcome[row] != Outcome.OK for row in places)
-        if sum(view.value[row] for row in woken) > allowed:
+        if (wakes := sum(view.value[row] for row in woken)) > allowed:
             most = sorted(woken, key=lambda row: (-view.value[row], row))[:WITNESSES]
             at = max((view.ret[row] for row in woken if view.outcome[row] != Outcome.INFO), default=view.finish)
-            findings.append(Finding("herd", at, tuple(sorted(most))))
+            why = f"So waiting clients were woken {wakes} times, though {allowed} times would have been enough."
+            findings.append(Finding("herd", at, tuple(sorted(most)), conclusion=why))
     return Examined(findings)
 
 
@@ -150,7 +152,9 @@ def _examine_circles(view: View) -> Examined:
         if length(lasted) > limit:
             rows = (*(wait.held.row for wait in circle), *(wait.row for wait in circle))
             holders = in_turn([wait.held for wait in circle])
-            findings.append(Finding("deadlock", moment(lasted, limit), rows, holders))
+            whose = listing([f"worker {worker}" for worker in sorted(wait.worker for wait in circle)])
+            why = f"So {whose} waited for each other's locks for longer than the {limit / 1e9:g} s that are allowed."
+            findings.append(Finding("deadlock", moment(lasted, limit), rows, holders, why))
     return Examined(findings, {CYCLES: cycles, LONGEST: longest // 1_000_000})
 
 

@@ -81,15 +81,17 @@ def _in_vain(view: View) -> list[Finding]:
     kept = [given for given in granted if length(clipped(given.waiting, given.hold.freed, given.hold.expiry)) >= share]
     if len(kept) < LEAST:
         return []
-    return [_told(view, kept[-1], kept[-1].hold.expiry, "released-in-vain")]
+    why = f"So this release had no effect, as {len(kept) - 1} before it: the lock was granted again only when the last"
+    last = kept[-1]
+    return [_told(view, last, last.hold.expiry, "released-in-vain", f"{why} holder's lease could have ended.")]
 
 
-def _told(view: View, given: HandOver, at: int, kind: str = "handed-over-late") -> Finding:
+def _told(view: View, given: HandOver, at: int, kind: str = "handed-over-late", why: str = "") -> Finding:
     """The witness: whose release or grant it was, and who waited at that moment."""
     hold = given.hold
     waiter = next(row for row in view.attempts_by_key[hold.key] if view.inv[row] <= at <= view.ret[row])
     released = (hold.release,) if given.since == hold.freed else ()
-    return Finding(kind, at, (hold.row, *released, waiter), (hold.row,))
+    return Finding(kind, at, (hold.row, *released, waiter), (hold.row,), why)
 
 
 def _free_tries(view: View) -> list[int]:

@@ -57,11 +57,21 @@ def _examine_belief(view: View) -> Examined:
         if lasted:
             longest = max(longest, ended - max(given, hold.ret))
         if bound is not None and length(lasted) > bound:
-            at = max(moment(lasted, bound), hold.ret)
-            findings.append(Finding("believed-too-long", at, (hold.row, later), (hold.row, later)))
+            findings.append(_false_belief(view, hold, max(moment(lasted, bound), hold.ret), bound, later))
         elif bound is not None and known and not hold.open and ended > (due := max(hold.expiry + bound, hold.ret)):
-            findings.append(Finding("believed-past-lease", due, (hold.row,), (hold.row,)))
+            findings.append(_false_belief(view, hold, due, bound))
     return Examined(findings, {LONGEST: -(-longest // 1_000_000)})
+
+
+def _false_belief(view: View, hold: Hold, at: int, bound: int, later: int | None = None) -> Finding:
+    """later: the acquire row of the grant that the client did not know of; None if its lease can have been over."""
+    believed = f"So {view.who(hold.process)} believed until {view.clock(belief_end(hold))} that it held the lock"
+    allowed = f"the bound is {bound / 1e9:g} s"
+    if later is None:
+        why = f"{believed}, though its lease was due to end at {view.clock(hold.expiry)}; {allowed}."
+        return Finding("believed-past-lease", at, (hold.row,), (hold.row,), why)
+    why = f"{believed}, which {view.who(view.process[later])} had since {view.clock(view.ret[later])}; {allowed}."
+    return Finding("believed-too-long", at, (hold.row, later), (hold.row, later), why)
 
 
 def _exercise_belief(view: View) -> Exercise:
@@ -118,10 +128,12 @@ def _examine_renewal(view: View) -> Examined:
             if _release_refused(view, hold) and view.ret[hold.release] < hold.released
         ]
         for row, holders in refusals:
-            if view.ret[row] < _lasts_until(view, lease, view.inv[row]):
+            if view.ret[row] < (until := _lasts_until(view, lease, view.inv[row])):
                 proof = max((other for other in lease.renewed if view.ret[other] <= view.inv[row]), default=None)
                 rows = (*holders, *(() if proof is None else (proof,)), row)
-                findings.append(Finding("refused-though-held", view.ret[row], rows, holders))
+                why = f"So {view.who(view.process[row])} was told that its lease was over, though it should have"
+                why += f" lasted until {view.clock(until)}."
+                findings.append(Finding("refused-though-held", view.ret[row], rows, holders, why))
         findings += _granted_though_over(lease, view)
     return Examined(findings)
 
@@ -131,10 +143,13 @@ def _renewed_by_nobody(view: View) -> Iterator[Finding]:
     unreached = grouped(view.facts.unreached, itemgetter(0))
     for row in view.rows(F.RENEW, F.KEEP_ALIVE, outcomes=(Outcome.OK,)) if unreached else ():
         spans = unreached.get(view.worker(row), ())
-        if any(begin <= view.inv[row] and view.ret[row] <= end for _, begin, end in spans):
+        span = next((span for span in spans if span[1] <= view.inv[row] and view.ret[row] <= span[2]), None)
+        if span is not None:
             hold = view.holds.by_owner.get(view.owner[row])
             holders = () if hold is None else (hold.row,)
-            yield Finding("renewed-by-nobody", view.ret[row], (*holders, row), holders)
+            nobody = f"no server could have answered it from {view.clock(span[1])} to {view.clock(span[2])}"
+            why = f"So {view.who(view.process[row])}'s renewal was acknowledged although {nobody}."
+            yield Finding("renewed-by-nobody", view.ret[row], (*holders, row), holders, why)
 
 
 def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:

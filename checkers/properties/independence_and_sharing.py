@@ -46,7 +46,11 @@ def _examine_name(view: View) -> Examined:
             if lied or (bound is not None and waited > bound):
                 at = view.ret[row] if lied else moment(free, bound or 0)
                 holders = _met(view, row, at)
-                findings.append(Finding("kept-by-another-name", at, (*holders, row), holders))
+                limit = "" if lied else f" for longer than {(bound or 0) / 1e9:g} s"
+                why = (
+                    f"So {view.who(view.process[row])} was kept{limit} from its lock, which nobody else held or wanted."
+                )
+                findings.append(Finding("kept-by-another-name", at, (*holders, row), holders, why))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 
 

@@ -18,7 +18,7 @@ from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
 from checkers.properties.property import Examined, Need, Property
 from checkers.properties.shared_counters import Exercise, fault_missed
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from checkers.row_format import NONE
 
 LOOKS: Final = "looks at all members"
@@ -60,7 +60,7 @@ def _disagreements(view: View) -> list[Disagreement]:
     mixed = any(fault.kind == "version" for fault in view.history.faults)
     wrong = [each for look in looks for each in (*_between_members(look, view.facts, mixed=mixed), *_beside(look))]
     if numbered:
-        wrong += (each for look in looks for each in _against_grants(look, by_token))
+        wrong += (each for look in looks for each in _against_grants(view, look, by_token))
     return sorted(wrong)
 
 
@@ -84,18 +84,21 @@ def _between_members(look: Sequence[Contents], facts: Facts, *, mixed: bool) -> 
 
 def _variants(name: str, look: Sequence[Contents], keys: Sequence[str]) -> str:
     """Which members held what under a name; what the fewest members held is first. keys: the names of the locks."""
+    held = {of.member: next((entry for entry in of.entries if entry.name == name), None) for of in look}
+    forms = {entry and (entry.changed, entry.value) for entry in held.values()}
+    numbered = len(forms) == len({form and form[0] for form in forms})  # else the number of a change is not enough
 
-    def held(contents: Contents) -> str:
-        entry = next((entry for entry in contents.entries if entry.name == name), None)
-        return (
-            "nothing" if entry is None else f"change {entry.changed}, " * (entry.changed > 0) + f"value {entry.value}"
-        )
+    def variant(entry: Entry | None) -> str:
+        if entry is None:
+            return "nothing"
+        change = f"change {entry.changed}" * (entry.changed > 0)
+        return change if change and numbered else ", ".join(filter(None, (change, f"value {entry.value}")))
 
-    by_variant = grouped({contents.member: held(contents) for contents in look}.items(), lambda item: item[1])
+    by_variant = grouped({member: variant(entry) for member, entry in held.items()}.items(), lambda item: item[1])
     variants = sorted(by_variant.items(), key=lambda item: len(item[1]))
-    plain = unquote(name)
-    lock = max((key for key in keys if key and key in plain), key=len, default="")
-    shown = plain.replace(lock, "the lock" if len(keys) == 1 else f"lock {keys.index(lock) + 1}") if lock else name
+    lock = max((key for key in keys if key and key in unquote(name)), key=len, default="")
+    which = "the lock" if len(keys) == 1 else f"lock {keys.index(lock) + 1}" if lock else ""
+    shown = f"an entry of {which}" if lock else name
     return f"{shown} ({'; '.join(f'{listing([who for who, _ in members])}: {what}' for what, members in variants)})"
 
 
@@ -143,7 +146,9 @@ def _beside(look: Sequence[Contents]) -> Iterator[Disagreement]:
                 yield Disagreement(contents.answered, kind, (), what)
 
 
-def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Hold]]) -> Iterator[Disagreement]:
+def _against_grants(
+    view: View, look: Sequence[Contents], by_token: Mapping[int, Sequence[Hold]]
+) -> Iterator[Disagreement]:
     """Disagreements of members with what clients were told: a grant is the change whose number is its token."""
     begun, over = look[0].asked, look[-1].answered
     every = [hold for holds in by_token.values() for hold in holds]
@@ -156,20 +161,20 @@ def _against_grants(look: Sequence[Contents], by_token: Mapping[int, Sequence[Ho
         kept = [hold for number in unchanged for hold in released.get(number, ())]
         for kind, holds, word in (("grant-not-kept", gone, "lacked"), ("released-grant-kept", kept, "still held")):
             for hold in holds:
-                what = f"{contents.member} {word} token {hold.token}"
+                what = f"{contents.member} {word} {view.who(hold.process)}'s, with token {hold.token}"
                 yield Disagreement(contents.answered, kind, (hold.row,), (what,))
 
 
 def _conclusion(view: View, wrong: Disagreement) -> str:
     more = (f"{len(wrong.what) - NAMED} more",) if len(wrong.what) > NAMED else ()
     what = {
-        "members-differ": "what a member held differs from what another held",
-        "grant-not-kept": "a member lacked a grant in force",
+        "members-differ": "the members did not hold the same",
+        "grant-not-kept": "a member lacked a grant that was in force",
         "released-grant-kept": "a member still held a grant whose release had been acknowledged",
-        "write-not-kept": "a member lacked acknowledged writes to keys that are no locks",
-        "removed-write-kept": "a member still held keys, none of a lock, whose removal had been acknowledged",
+        "write-not-kept": "a member lacked acknowledged writes to keys beside the locks",
+        "removed-write-kept": "a member still held keys beside the locks whose removal had been acknowledged",
     }[wrong.kind]
-    return f"So, when it answered at {view.clock(wrong.at)}, {what}: {listing([*wrong.what[:NAMED], *more])}."
+    return f"So at {view.clock(wrong.at)} {what}: {listing([*wrong.what[:NAMED], *more])}."
 
 
 MEMBERS_AGREE: Final = Property(

@@ -17,7 +17,7 @@ from checkers.history.interval_sets import Span, clipped, length, moment, shared
 from checkers.history.view import View
 from checkers.properties.property import EXCLUDES, Examined, Property
 from checkers.properties.shared_counters import Exercise, ending, error_text, fault_missed, idle, unless, unserved
-from checkers.properties.violation_stories import Narrator, listing
+from checkers.properties.story_sentences import listing
 from checkers.row_format import INFINITY, NOT_ASKED, SHARED, Outcome, Reason
 
 ASKED: Final = "keys asked for after the heal"
@@ -190,9 +190,9 @@ def _without_answers(view: View) -> Iterator[Finding]:
 
 
 def _heal(view: View) -> str:
-    """That the fault was healed that was healed last."""
+    """That the fault was undone that was undone last."""
     healed = _healed(view)
-    return next(fault.name for fault in view.struck if fault.healed == healed) + " was healed"
+    return next(fault.name for fault in view.struck if fault.healed == healed) + " was undone"
 
 
 def _healed(view: View) -> int:
@@ -202,7 +202,7 @@ def _healed(view: View) -> int:
 
 
 def _why(view: View, case: KeyRecovery, until: int) -> str:
-    """Two sentences: who asked meanwhile and got what; and how long the bound is, when and why it begins."""
+    """Two sentences: who asked, how long the bound is, when and why it begins; and how the last request ended."""
     clock, key, inv = view.clock, view.key[case.row], view.inv[case.row]
     healed, bound, since = _healed(view), view.facts.bounds[RECOVERY.id], case.since
     heal = _heal(view)
@@ -218,24 +218,25 @@ def _why(view: View, case: KeyRecovery, until: int) -> str:
     if unasked := until - since - bound - served_nobody:
         why += f", not counting {unasked / 1e9:.3f} s in which nobody asked for it"
     granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
-    got = f"; {Narrator(view).worker(granted.process)} got it at {clock(granted.ret)}" if granted is not None else ""
-    asked = _who_asked(view, key, healed, since, until)
-    return f"{asked}. So nobody got the lock within {bound / 1e9:g} s from {clock(since)} on, when {why}{got}."
+    asked, answer = _who_asked(view, key, healed, since, until)
+    answer += f"; {view.who(granted.process)} got the lock at {clock(granted.ret)}" if granted is not None else ""
+    vain = f"nobody got the lock within {bound / 1e9:g} s from {clock(since)} on, when {why}"
+    return f"So {asked}, and {vain}. Up to {clock(until)} {answer}."
 
 
-def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> str:
+def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> tuple[str, str]:
     """Who asked for a key while nobody got it, and how the last call that returned ended."""
     ends = view.once(_ends)
     requests = [row for row in _requests(view, healed).get(key, ()) if view.inv[row] <= until and ends[row] >= since]
     workers = sorted({view.worker(row) for row in requests})
     whose = f"worker{'s' * (len(workers) != 1)} {listing(list(map(str, workers)))}"
-    text = f"until {view.clock(until)} {whose} asked {len(requests)} time{'s' * (len(requests) != 1)}"
+    asked = f"{whose} asked {f'{len(requests)} times' if len(requests) > 1 else 'once'}"
     last = max((row for row in requests if 0 < view.stopped[row] <= until), key=view.stopped.__getitem__, default=None)
     if last is None:
-        return f"{text} and had no answer"
+        return asked, "there was no answer"
     error = error_text(last, view)
-    text += f"; the last call that returned, {Narrator(view).worker(view.process[last])}'s, {ending(last, view)}"
-    return f"{text} at {view.clock(view.stopped[last])}" + (f": {error}" if error else "")
+    answer = f"the last call that returned, {view.who(view.process[last])}'s, {ending(last, view)}"
+    return asked, f"{answer} at {view.clock(view.stopped[last])}" + (f": {error}" if error else "")
 
 
 def _requests(view: View, healed: int) -> dict[int, list[int]]:

@@ -58,10 +58,10 @@ def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
 
 def _whose(view: View, own: Hold, other: Hold, at: int) -> str:
     """The sentence that says what was broken. If nobody held the lock at that moment, it was not another's either."""
+    whose = f"{view.who(own.process)}'s"
     if other.core_end > at:
-        return "So a release was acknowledged although the lock was another's by then."
-    whose = f"worker {view.worker(own.row)}'s"
-    return f"So a release was acknowledged although the lock had not been {whose} since another was granted it."
+        return f"So {whose} release was acknowledged although {view.who(other.process)} held the lock by then."
+    return f"So {whose} release was acknowledged although {view.who(other.process)} had been granted the lock since."
 
 
 def _ends(view: View) -> dict[int, list[int]]:
@@ -160,11 +160,13 @@ def _kept(view: View, wait: WaitForLease) -> Finding:
     holders = (hold.row,) if successor is None else (hold.row, successor)
     freed = "never-freed" if successor is None else "freed-late"
     kind = freed if wait.crash.fault.kind == "kill" else "kept-by-a-hung-holder"
-    ttl = "" if view.facts.lease == "none" else f"the TTL of {hold.ttl / 1e9:g} s and "
-    limits = f"{ttl}the bound of {view.facts.bounds[CRASH_RELEASE.id] / 1e9:g} s"
+    bound, who = f"the bound of {view.facts.bounds[CRASH_RELEASE.id] / 1e9:g} s", view.who(hold.process)
+    renewals = (sent for sent, _ in hold.renewals if wait.crash.fault.applied < sent <= at < hold.expiry)
+    renewed = " and whose client went on renewing" * any(renewals)
+    limits = f"{bound} allows" if view.facts.lease == "none" else f"the TTL of {hold.ttl / 1e9:g} s and {bound} allow"
     why = {
-        "freed-late": f"So what the dead holder held was freed later than {limits} allow.",
-        "kept-by-a-hung-holder": f"So a holder that hung kept everybody else out for longer than {limits} allow.",
+        "freed-late": f"So {who}, which was dead, kept others from the lock for longer than {limits}.",
+        "kept-by-a-hung-holder": f"So {who}, which hung{renewed}, kept others from the lock for longer than {limits}.",
     }
     witness = tuple(dict.fromkeys((*holders, *islice(waiters, 1))))
     return Finding(kind, at, witness, holders, conclusion=why.get(kind, ""))

@@ -15,7 +15,6 @@ from checkers.history.finding import Finding
 from checkers.history.view import View
 from checkers.properties.property import Examined, Property
 from checkers.properties.shared_counters import Exercise, lock_unexercised, short_of, write_missed
-from checkers.properties.violation_stories import Narrator
 from checkers.row_format import FINAL, LATE, NONE, F, Outcome
 
 ACKNOWLEDGED: Final = "acknowledged updates"
@@ -130,9 +129,8 @@ def _fork(view: View, reads: Mapping[int, list[int]], survivor: int | None, root
         return Finding("vanished", view.inv[root], (*_read_before(view, reads, root), root, final))
     first, second = sorted((survivor, root), key=lambda row: view.inv[row])
     rows = (*_read_before(view, reads, first), *_read_before(view, reads, second), first, second, final)
-    lost = f"{Narrator(view).worker(view.process[root])}'s {view.value[root]}"
-    last = f"the final list, read at {view.clock(view.ret[final])}, does not have it"
-    why = f"So {lost} is lost: both had read the same list, and {last}."
+    lost, kept = (f"{view.who(view.process[row])}'s element {view.value[row]}" for row in (root, survivor))
+    why = f"So {lost} is lost: both writes replaced the same list, and the final list has {kept} instead."
     return Finding("lost-update", view.inv[second], tuple(dict.fromkeys(rows)), conclusion=why)
 
 

@@ -1,70 +1,42 @@
 """Tells findings in words: the story of a violation is a list of sentences, with seconds since the first operation.
 
-A sentence is a value (subject, what it did, under which token, in which rows) until it is turned into text at the end.
-Each tells one event, and they stand in order of time: a fault, a grant, the end of a lease, an access, a release. The
-last one, the conclusion, says what was broken and what that costs.
+Each sentence tells one event, and they stand in order of time: a fault, a grant, the end of a lease, an access, a
+release. The last one, the conclusion, says what was broken and what that costs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
-from checkers.history.history import FaultInterval
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.properties.conclusions import CONCLUSIONS, COSTS
-from checkers.properties.shared_counters import ON_LEASES, ending
+from checkers.properties.shared_counters import ending, stalls_by_worker
+from checkers.properties.story_sentences import FaultTeller, Sentence
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 
 FULL_STORIES: Final = 50
 """How many violations of one result get a whole story. The others get only its last sentence."""
 HERD: Final = "herd"  # the kind of findings whose story says how often each client was woken
+HUNG: Final = "kept-by-a-hung-holder"  # the kind of findings whose conclusion says whether the lease was renewed
 NOT_RECOVERED: Final = "not-recovered"  # the kind of findings whose conclusion says who asked for the lock
+OF_CALLS: Final = frozenset({HERD, "hung-call"})
+"""Kinds of findings on calls: of an acquire their story tells the call, whether it was granted or not."""
+OF_TOKENS: Final = ("token-", "grant-not-kept", "released-grant-kept")
+"""How kinds of findings on tokens begin. Other stories name the tokens of grants only beside accesses to a store."""
 WITHOUT_FAULTS: Final = frozenset({HERD, "deadlock", "kept-by-another-name"})
 """Kinds of findings that no fault causes: they follow from how clients ask, or from what the service wakes."""
-WITH_ENDS: Final = frozenset({"kept-by-another-name", "freed-by-inner-release"})
-"""Kinds of findings that rest on more than grants, and whose story still says how each earlier holder left."""
-FAULTS_TOLD: Final = 3
-"""How many faults one story tells of: the latest. Faults of one name that were active at the same time count once."""
+WITH_ENDS: Final = frozenset(
+    {"overlap", "believed-too-long", "believed-past-lease", "freed-by-inner-release", "kept-by-another-name"}
+)
+"""Kinds of findings whose story says how each earlier holder left, even if that was after the violation."""
+INSIDE: Final = frozenset({"overlap", "too-many-inside"})
+"""Kinds of findings whose story says who left first."""
 FREEING: Final = 2  # how many releases one story tells of that may have freed the lock of a holder: the latest
-HARNESS: Final = "the harness"  # the subject of sentences about the final reads of the store
-_HITS: Final = {
-    "freeze": "was frozen",
-    "stall": "was stalled",
-    "kill": "was killed",
-    "call": "was kept in one call",
-    "skew": "had its clock moved",
-}
-"""Kind of a fault on a worker → what happened to the worker."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """One sentence of a story; `str` makes the text of it."""
-
-    at: int  # ns; determines the sentence's place among the others
-    subject: str  # who did it: "worker 1", or the name of a fault
-    what: str  # what was done, up to the token under which it was done
-    owns: bool = False  # whether it is about something of the subject's: "worker 1's write ..."
-    token: int = NONE  # the token under which it was done, `NONE` if there is none
-    then: str = ""  # what follows the token, after a comma
-    more: tuple[str, ...] = ()  # further clauses, each after a semicolon
-    rows: tuple[int, ...] = ()  # the operations in it
-    granted: int = NONE  # the token that it says was granted, `NONE` for none
-
-    def __str__(self) -> str:
-        return self.after(())
-
-    def after(self, others: Sequence["Sentence"]) -> str:
-        """The text behind other sentences in one line. If all have this subject, it does not repeat what they say."""
-        same = bool(others) and all(other.subject == self.subject for other in others)
-        known = {token for other in others for token in (other.token, other.granted)} if same else ()
-        subject = ("its" if self.owns else "it") if same else self.subject + ("'s" if self.owns else "")
-        token = f" with token {self.token}" if self.token != NONE and self.token not in known else ""
-        main = f"{subject} {self.what}{token}{', ' if self.then else ''}{self.then}"
-        return "; ".join((main, *self.more))
+UNDECIDED: Final = (Reason.UNAVAILABLE, Reason.TIMEOUT)  # reasons of failures that are no refusals
 
 
 def in_turn(holds: Iterable[Hold]) -> tuple[int, ...]:
@@ -75,21 +47,31 @@ def in_turn(holds: Iterable[Hold]) -> tuple[int, ...]:
 class Narrator:
     def __init__(self, view: View) -> None:
         self._view = view
+        self._faults = FaultTeller(view)
         self.clock = view.clock
 
     def tell(self, findings: Iterable[Finding]) -> tuple[Violation, ...]:
         """Violations in order of time."""
         ordered = sorted(findings, key=lambda finding: (finding.at, finding.rows))
         facts, violations = self._view.facts, []
-        bounds = {name: f"{bound / 1e9:g} s" for name, bound in facts.bounds.items()}
-        numbers = {**bounds, "permits": str(facts.permits)}
+        bounds = {name: f"{bound / 1e9:g} s" for name, bound in facts.bounds.items()} | {"permits": str(facts.permits)}
         for number, finding in enumerate(ordered):
             holders = finding.holders or self.holders(finding.rows)
-            numbers["at"] = self.clock(finding.at)
-            last = f"{finding.conclusion or CONCLUSIONS[finding.kind].format_map(numbers)} {COSTS[finding.kind]}"
+            why = finding.conclusion or CONCLUSIONS[finding.kind].format_map(bounds | self._words(finding, holders))
             before = self.sentences(finding, holders) if number < FULL_STORIES else ()
-            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, (*map(str, before), last)))
+            story = (*map(str, before), f"{why} {COSTS[finding.kind]}")
+            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, story))
         return tuple(violations)
+
+    def _words(self, finding: Finding, holders: Sequence[int]) -> dict[str, str]:
+        """What stands in braces in conclusions, bounds and permits aside: see conclusions.toml."""
+        holds = sorted((self._view.holds.by_row[row] for row in holders), key=lambda hold: hold.ret)
+        names = [self._view.who(hold.process) for hold in holds] or [""]
+        inside = self._faults.span(finding.at, min((hold.left for hold in holds), default=finding.at), "from", "to")
+        got = "took" if holds and self._view.gave_itself(holds[-1].row) else "was granted"
+        who = self._view.who(self._view.process[finding.rows[-1]]) if finding.rows else ""
+        words = {"at": self.clock(finding.at), "first": names[0], "last": names[-1], "count": str(len(names))}
+        return {**words, "inside": inside, "got": got, "who": who}
 
     def holders(self, rows: Sequence[int]) -> tuple[int, ...]:
         """Acquire rows of the grants that the operations belong to, the earliest first."""
@@ -98,25 +80,31 @@ class Narrator:
     def sentences(self, broken: Finding | Violation, holders: Sequence[int]) -> list[Sentence]:
         """A sentence for each event of the story, in order of time. holders: rows of grants."""
         view, kind = self._view, broken.kind
-        holds = [view.holds.by_row[row] for row in holders]
+        holds = [view.holds.by_row[row] for row in holders if kind not in OF_CALLS]
         rows = tuple(dict.fromkeys(broken.rows))
         locks = self._locks((*holders, *rows))
-        beside = [row for row in rows if row not in holders]
+        beside = [row for row in rows if row not in holders or kind in OF_CALLS]
         if kind == "lost-update":  # its conclusion says what the reads show
             beside = [row for row in beside if view.f[row] != F.READ]
         if kind == NOT_RECOVERED:  # its conclusion speaks of the requests, and of who was granted the lock too late
             holds, beside = [hold for hold in holds if hold.ret <= broken.at], []
         beside += self._released_meanwhile(holds, kind)
-        sentences = [self._did(row, locks) for row in beside]
+        sentences = [self._did(row, locks, holds) for row in beside]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
+        left = min((hold.left for hold in holds), default=0)
+        tokens = kind.startswith(OF_TOKENS) or any(view.f[row] in (F.READ, F.WRITE) for row in rows)
         for hold in holds:
-            sentences += self._held(hold, broken, locks, last=hold is last, alone=not beside and kind != NOT_RECOVERED)
+            named = hold if tokens else hold._replace(token=NONE)
+            ends = hold.left <= broken.at or (kind in WITH_ENDS and hold is not last)
+            ends = ends or (kind in INSIDE and hold.left == left)
+            sentences += self._held(named, broken, locks, last=hold is last, ends=ends)
         if kind == "overtaken":
             sentences += map(self._waited, rows)
         if kind == HERD:
             sentences = [replace(each, more=(*each.more, *self._woken(each.rows))) for each in sentences]
         if kind not in WITHOUT_FAULTS:
-            sentences += self._struck(holds, broken.at)
+            until = view.inv[rows[-1]] if kind == "vanished" else broken.at  # it may vanish up to the final read
+            sentences += self._faults.struck(holds, until, all_told=kind == NOT_RECOVERED)
         return sorted(sentences, key=lambda sentence: sentence.at)
 
     def _released_meanwhile(self, holds: Sequence[Hold], kind: str) -> list[int]:
@@ -135,53 +123,67 @@ class Narrator:
         own = self._view.hold_of(row)
         return own is not None and own.ret < holder.ret <= self._view.inv[row]
 
-    def worker(self, process: int) -> str:
-        """The worker that has this process number, or the harness."""
-        return f"worker {self._view.facts.worker_of(process)}" if process >= 0 else HARNESS
-
     def _locks(self, rows: Iterable[int]) -> dict[int, str]:
-        """Key → how the story calls its lock: "the lock" if there is only one, else "lock A", "lock B", ..."""
+        """Key → what its holder gets: "the lock", or "a permit", if there is only one key, else "lock A", ..."""
         in_order = sorted(rows, key=self._view.ended.__getitem__)
         keys = list(dict.fromkeys(self._view.key[row] for row in in_order))
         letters = [f"lock {chr(ord('A') + number) if number < 26 else number + 1}" for number in range(len(keys))]
-        return dict(zip(keys, letters if len(keys) > 1 else ["the lock"], strict=True)) if keys else {}
+        only = "the lock" if self._view.facts.permits == 1 else "a permit"
+        return dict(zip(keys, letters if len(keys) > 1 else [only], strict=True)) if keys else {}
 
     def _held(
-        self, hold: Hold, broken: Finding | Violation, locks: Mapping[int, str], *, last: bool, alone: bool
+        self, hold: Hold, broken: Finding | Violation, locks: Mapping[int, str], *, last: bool, ends: bool
     ) -> list[Sentence]:
         """The grant, and what happened to the holder and its lease.
 
-        last: whether it is the last of several grants, so that its end does not matter. alone: whether grants alone are
-        the witness; then their ends show how long several were inside.
+        last: whether it is the last of several grants, so that the end of its lease does not matter. ends: whether it
+        matters how the holder left.
         """
-        view, worker, expiry = self._view, self.worker(hold.process), hold.expiry
-        lock = locks[hold.key]
-        what = f"token {hold.token}" + (f" of {lock}" if len(locks) > 1 else "") if hold.token != NONE else lock
-        what += " for reading" if hold.shared else ""
-        hits = {fault.name: fault for fault in reversed(view.struck) if fault.owner == hold.owner}
-        hit = [fault for fault in hits.values() if fault.applied <= broken.at]
-        sentences = [replace(self._hit(worker, fault), at=max(fault.applied, hold.ret)) for fault in hit]
+        clock, view, worker, kind = self.clock, self._view, self._view.who(hold.process), broken.kind
+        hits = [] if kind in WITHOUT_FAULTS else self._faults.hits(hold, broken.at)
+        by_deed = grouped(hits, lambda hit: (hit.name, hit.kind, hit.owner)).values()
+        sentences = [self._faults.hit(worker, same, hold.ret * (same[0].owner == hold.owner)) for same in by_deed]
         more: tuple[str, ...] = ()
-        if expiry < min(hold.released, INFINITY):
-            if expiry <= hold.ret and not view.gave_itself(hold.row):
-                more = (f"its lease could end before that, at {self.clock(expiry)}",)
-            elif hold.ret < expiry <= broken.at:
-                met = any(fault.applied <= expiry <= fault.over for fault in hit)
-                ended = f"lease {'ran out' if met else 'could end'} at {self.clock(expiry)}"
-                sentences.append(Sentence(expiry, worker, ended, owns=True))
-            elif expiry > broken.at and not last and broken.kind not in WITHOUT_FAULTS:
-                by_renewal = hold.renewed and not hold.session
-                renewed = f", as renewed at {self.clock(hold.renewed)}" if by_renewal else ""
-                more = (f"its lease should have lasted until {self.clock(expiry)}{renewed}",)
-        if hold.freed < hold.renewed <= broken.at:
-            renewed = f"renewal, sent at {self.clock(hold.renewed)}, was acknowledged"
-            sentences.append(Sentence(hold.renewed, worker, renewed, owns=True))
-        granted = f"{'gave itself' if view.gave_itself(hold.row) else 'was granted'} {what} at {self.clock(hold.ret)}"
+        itself, (renewed, expiry) = view.gave_itself(hold.row), self._lease(hold, broken)
+        if kind in (HUNG, *WITHOUT_FAULTS) or itself or expiry >= min(hold.released, INFINITY):
+            pass  # its lease does not matter
+        elif expiry < hold.ret:
+            more = (f"its lease could have ended before, at {clock(expiry)}",)
+        elif expiry <= broken.at and not last and (expiry <= hold.left or hold.open):
+            met = any(hit.applied <= expiry <= hit.over for hit in hits)
+            stalls = [] if met else view.once(stalls_by_worker).get(view.worker(hold.row), [])
+            stalls = [stall for stall in stalls if stall[0] <= expiry <= stall[1]]
+            for begin, end in stalls:
+                stalled = f"was not run by the machine {self._faults.span(begin, end, 'from', 'to')}"
+                sentences.append(Sentence(begin, worker, stalled))
+            ended = f"lease {'ran out' if met or stalls else 'was due to end'} at {clock(expiry)}"
+            sentences.append(Sentence(expiry, worker, ended, owns=True))
+        elif expiry > broken.at and not last:
+            since = f", renewed at {clock(renewed)}," * (renewed > 0 and not hold.session)
+            more = (f"its lease{since} should have lasted until {clock(expiry)}",)
+        proof = hold.renewed if kind == "granted-while-held" and not last and hold.renewed > broken.at else 0
+        if proof or hold.freed < renewed:
+            renewal = f"renewal, sent at {clock(proof or renewed)}, was acknowledged"
+            sentences.append(Sentence(proof or renewed, worker, renewal, owns=True))
+        got = f"{locks[hold.key]}{' for reading' * hold.shared}{f' with token {hold.token}' * (hold.token != NONE)}"
+        waited = kind == "no-room" or (last and kind in (HUNG, "freed-late"))
+        asked = f"{'had ' * last}asked for {got} at {clock(hold.inv)} and got it" if waited else f"was granted {got}"
+        granted = f"{f'took {got} without a grant' if itself else asked} at {clock(hold.ret)}"
         sentences.insert(0, Sentence(hold.ret, worker, granted, more=more, rows=(hold.row,), granted=hold.token))
-        ends = hold.left <= broken.at or (not last and (alone or broken.kind in WITH_ENDS))
-        if ends and broken.kind != HERD and hold.release not in broken.rows:
-            sentences += self._parting(worker, hold)
-        return sentences
+        return [*sentences, *(self._parting(worker, hold) if ends and hold.release not in broken.rows else ())]
+
+    def _lease(self, hold: Hold, broken: Finding | Violation) -> tuple[int, int]:
+        """When it was renewed last before the violation (0: never), and when its lease ends, in ns; renewals that the
+        finding is about do not count.
+        """
+        view = self._view
+        renewals = (row for row in broken.rows if view.f[row] in (F.RENEW, F.KEEP_ALIVE))
+        disputed = [row for row in renewals if view.outcome[row] == Outcome.OK]
+        rest = {inv for inv, _ in hold.renewals if inv <= broken.at} - {view.inv[row] for row in disputed}
+        renewed = max(rest, default=0)
+        if hold.session or view.facts.lease == "none":
+            return renewed, INFINITY if any(view.session[row] == hold.session for row in disputed) else hold.expiry
+        return renewed, min(max(hold.start, renewed) + hold.length, INFINITY)
 
     def _parting(self, worker: str, hold: Hold) -> list[Sentence]:
         """How the holder left: by its release or its notice of the loss, if it did not leave in silence."""
@@ -189,7 +191,7 @@ class Narrator:
         if hold.release >= 0 and hold.left == view.inv[hold.release]:
             outcome = view.outcome[hold.release]
             if outcome == Outcome.FAIL:
-                return [Sentence(hold.left, worker, f"release was refused at {at}", owns=True)]
+                return [Sentence(hold.left, worker, f"release {self._failed(hold.release)} at {at}", owns=True)]
             unanswered = outcome == Outcome.INFO
             deed = f"asked to release at {at} and got no answer" if unanswered else f"released at {at}"
             return [Sentence(hold.left, worker, deed)]
@@ -198,46 +200,37 @@ class Narrator:
         noticed = view.inv[hold.lost]
         return [Sentence(noticed, worker, f"noticed the loss at {self.clock(noticed)}")]
 
-    def _hit(self, worker: str, fault: FaultInterval) -> Sentence:
-        """What a fault did to a worker."""
-        thread = fault.process >= 0 and fault.process // self._view.facts.workers % 2 == 1  # of the renewal
-        span = f"at {self.clock(fault.applied)}"
-        if fault.kind != "kill":
-            until = f" to {self.clock(fault.healing)}" if fault.healing else " on"
-            span = f"from {self.clock(fault.applied)}{until}"
-        happened = f"{'renewal ' * thread}{_HITS.get(fault.kind, 'was hit')} by {fault.name} {span}"
-        return Sentence(fault.applied, worker, happened, owns=thread)
+    def _failed(self, row: int) -> str:
+        """How an operation failed: the service or the store refused it, or could not be reached."""
+        return ending(row, self._view) if self._view.reason[row] in UNDECIDED else "was refused"
 
     def _waited(self, row: int) -> Sentence:
         """Since when an acquire was in the queue."""
         view = self._view
         inv, queued = view.inv[row], view.base[row]
-        more = (f"it was in the queue at {self.clock(queued)}",) if queued > 0 else ()
+        more = (f"it was in the queue by {self.clock(queued)}",) if queued > 0 else ()
         deed = f"asked for the lock at {self.clock(inv)}"
-        return Sentence(inv, self.worker(view.process[row]), deed, more=more, rows=(row,))
+        return Sentence(inv, view.who(view.process[row]), deed, more=more, rows=(row,))
 
     def _woken(self, rows: Iterable[int]) -> tuple[str, ...]:
         """How often clients were woken while they waited."""
         view = self._view
-        return tuple(
-            f"it was woken {'once' if view.value[row] == 1 else f'{view.value[row]} times'} since it asked at "
-            f"{self.clock(view.inv[row])}"
-            for row in rows
-            if view.value[row] > 0
-        )
+        woken = (view.value[row] for row in rows if view.value[row] > 0)
+        return tuple(f"it was woken {'once' if times == 1 else f'{times} times'} while it waited" for times in woken)
 
-    def _did(self, row: int, locks: Mapping[int, str]) -> Sentence:
-        """One operation: who asked for it and how it ended."""
+    def _did(self, row: int, locks: Mapping[int, str], holds: Sequence[Hold]) -> Sentence:
+        """One operation: who asked for it and how it ended. holds: the grants of the story."""
         view = self._view
         kind, outcome, flags, inv, ret = view.f[row], view.outcome[row], view.flags[row], view.inv[row], view.ret[row]
         value, token = view.value[row], view.token[row]
-        at, who = (ret if ret < INFINITY else inv), self.worker(view.process[row])
+        at, who = (ret if ret < INFINITY else inv), view.who(view.process[row])
         if kind == F.EFFECT:
             return Sentence(at, who, f"did job {value} at {self.clock(inv)}", rows=(row,))
         if kind in ACQUIRES and not flags & NESTED:
-            asked = f"asked for {locks[view.key[row]]}{' for reading' * bool(flags & SHARED)} at {self.clock(inv)}"
-            refused = outcome == Outcome.FAIL and view.reason[row] != Reason.TIMEOUT
-            end = "got it" if outcome == Outcome.OK else "was refused" if refused else ending(row, view)
+            moments = [moment for hold in holds for moment in (hold.ret, hold.left)]
+            had = "had " * any(inv < moment < ret < INFINITY for moment in moments)
+            asked = f"{had}asked for {locks[view.key[row]]}{' for reading' * bool(flags & SHARED)} at {self.clock(inv)}"
+            end = {Outcome.OK: "got it", Outcome.INFO: ending(row, view)}.get(Outcome(outcome), self._failed(row))
             return Sentence(at, who, f"{asked} and {end}{f' at {self.clock(ret)}' * (ret < INFINITY)}", rows=(row,))
         if view.facts.keeps_lists and kind in (F.READ, F.WRITE):
             return self._on_a_list(row, at, who)
@@ -249,16 +242,18 @@ class Narrator:
             what = f"{'final ' if flags & FINAL else ''}read"
             done = f"returned {'the initial value' if value == NONE else value} "
         else:
-            nested = flags & NESTED and token != NONE and outcome == Outcome.OK
+            nested = kind in ACQUIRES and token != NONE and outcome == Outcome.OK
             done = f"succeeded with token {token} " if nested else "succeeded "
             token = NONE
             what = "renewal" if kind == F.RENEW else F(kind).name.lower().replace("_", "-")
             what = ("nested " if flags & NESTED else "shared " if flags & SHARED else "") + what
+            if kind == F.RELEASE and holds and view.hold_of(row) not in (None, *holds):
+                what += " of an earlier grant"
             what = f"{'second ' if flags & LATE else ''}{what}"
             what += f" of {locks[view.key[row]]}" if len(locks) > 1 else ""
         when = {
             Outcome.OK: f"{done}at {self.clock(ret)}",
-            Outcome.FAIL: f"was refused at {self.clock(ret)}",
+            Outcome.FAIL: f"{self._failed(row)} at {self.clock(ret)}",
             Outcome.INFO: "got no answer",
         }[Outcome(outcome)]
         then = f"sent at {self.clock(inv)}, {when}"
@@ -268,79 +263,17 @@ class Narrator:
         """One access to a list, and how it ended."""
         view = self._view
         value, base, token, outcome = view.value[row], view.base[row], view.token[row], Outcome(view.outcome[row])
-        more: tuple[str, ...] = ()
         answered = "accepted at" if view.f[row] == F.WRITE else "at"
         end = {Outcome.OK: answered, Outcome.FAIL: "refused at", Outcome.INFO: "without an answer since"}
         if view.f[row] == F.WRITE:
-            deed = f"added {value} {'late ' * bool(view.flags[row] & LATE)}to {_list_up_to(base)}"
+            deed = f"added element {value} {'late ' * bool(view.flags[row] & LATE)}to {_list_up_to(base)}"
+        elif view.flags[row] & FINAL:
+            ends = f"ends in {value} and has {base} element{'s' * (base != 1)}" if value != NONE else "is empty"
+            deed = f"read the final list, which {ends}"
         else:
             deed = f"read {_list_up_to(value)}" if outcome == Outcome.OK else "asked for the list"
-            if view.flags[row] & FINAL:
-                more = (f"this final list has {base} element{'s' * (base != 1)}",)
-        return Sentence(at, who, deed, token=token, then=f"{end[outcome]} {self.clock(at)}", more=more, rows=(row,))
-
-    def _struck(self, holds: Sequence[Hold], at: int) -> list[Sentence]:
-        """What faults did to nodes or links between the first grant and the violation, and which leases they met.
-
-        Without grants only the last fault that was healed is told.
-        """
-        view = self._view
-        begun = [fault for fault in view.struck if fault.process < 0 and fault.begun <= at]
-        if holds:
-            since = min(hold.start for hold in holds)
-            groups = _together([fault for fault in begun if fault.over >= since])
-        else:
-            groups = _together(sorted(begun, key=lambda fault: fault.over)[-1:])
-        groups.sort(key=lambda faults: max(fault.applied for fault in faults))
-        return [sentence for faults in groups[-FAULTS_TOLD:] for sentence in self._effects(faults, holds, at)]
-
-    def _effects(self, faults: Sequence[FaultInterval], holds: Sequence[Hold], at: int) -> list[Sentence]:
-        """When faults of one name were applied, and when they were undone."""
-        name, targets = faults[0].name, listing(list(dict.fromkeys(fault.target for fault in faults)))
-        begun, applied = min(fault.begun for fault in faults), max(fault.applied for fault in faults)
-        what, began = f"hit {targets}", f"it began between {self.clock(begun)} and {self.clock(applied)}"
-        met = self._met(holds, [fault.begun for fault in faults]) if faults[0].kind in ON_LEASES else ()
-        sentences = [Sentence(begun, name, what, more=(began, *met))]
-        undone = [fault for fault in faults if fault.applied < fault.healing <= at]
-        if len(undone) == len(faults):
-            healing, healed = min(fault.healing for fault in faults), max(fault.healed for fault in faults)
-            what = f"was healed between {self.clock(healing)} and {self.clock(healed)}"
-            met = self._met(holds, [fault.healing for fault in faults]) if faults[0].kind == "clock" else ()
-            sentences.append(Sentence(healing, name, what, more=met))
-        return sentences
-
-    def _met(self, holds: Sequence[Hold], moments: Sequence[int]) -> tuple[str, ...]:
-        """Whose leases, but for the last granted one, were in force at one of these moments."""
-        return tuple(
-            f"{self.worker(hold.process)}'s lease was in force then"
-            for hold in sorted(holds, key=lambda hold: hold.ret)[:-1]
-            if any(hold.start <= moment <= hold.expiry for moment in moments)
-        )
+        return Sentence(at, who, deed, token=token, then=f"{end[outcome]} {self.clock(at)}", rows=(row,))
 
 
 def _list_up_to(element: int) -> str:
     return "the empty list" if element == NONE else f"the list ending in {element}"
-
-
-def _together(faults: Iterable[FaultInterval]) -> list[list[FaultInterval]]:
-    """Faults in groups: those of one name that were active at the same time."""
-    groups: list[list[FaultInterval]] = []
-    for fault in faults:
-        same = (group for group in groups if any(_meet(fault, other) for other in group))
-        group = next(same, None)
-        if group is None:
-            groups.append([fault])
-        else:
-            group.append(fault)
-    return groups
-
-
-def _meet(first: FaultInterval, second: FaultInterval) -> bool:
-    overlap = first.begun <= (second.healed or second.begun) and second.begun <= (first.healed or first.begun)
-    return overlap and first.name == second.name
-
-
-def listing(names: Sequence[str]) -> str:
-    """a, b and c."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last

@@ -117,6 +117,9 @@ def called_over(asked: int, held: int, told: int, released: int) -> Book:
     return book.acquire(asked, 61, 2, session=7, ttl=10)
 
 
+STALLED_IN_LINE = called_over(12, 11, 41, 50).fault("f", 15, 38, kind="stall", owner=7, process=6)
+
+
 def excused(mechanism: str, kind: str, struck: int) -> Book:
     """A renewal is refused too early, at 16, beside the fault that a hazard names."""
     hazards = (Hazard(RENEWAL, ("f",), mechanism),)
@@ -173,7 +176,7 @@ test_renewals = known(
     ("a closed one", session_refused(9, 10, session().add(F.SESSION_CLOSE, 8, 0, INFO, session=7)), VALID),
     ("alive although its lock was another's", passed_on(session()), INVALID),
     ("it outlives what was released", passed_on(session().release(15, 16, 1, session=7)), VALID),
-    ("granted on a lease that was called over", called_over(12, 11, 41, 50), OVER),
+    ("granted on a lease that was called over", STALLED_IN_LINE, {**OVER, "told": ("worker 2's renewal was stalled",)}),
     ("before it came the other: inside a hold", called_over(9, 11, 41, 50), OVER),
     ("or after it had ended by itself", called_over(9, 15, 41, 50), VALID),
     ("released as it was told", called_over(12, 11, 41, 41), VALID),
@@ -191,11 +194,9 @@ def followed(**more: Any) -> Book:
 
 
 FOREIGN_RELEASE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}
-ANOTHERS = {"told": ("So a release was acknowledged although the lock was another's by then.",)}
-NOT_ITS_OWN = {
-    "holders": (0, 1),  # worker 2, which took the lock from worker 1
-    "told": ("So a release was acknowledged although the lock had not been worker 1's since another was granted it.",),
-}
+ANOTHERS = {"told": ("So worker 1's release was acknowledged although worker",)}
+SINCE = ("So worker 1's release was acknowledged although worker 2 had been granted the lock since.",)
+NOT_ITS_OWN = {"holders": (0, 1), "told": SINCE}  # worker 2, which took the lock from worker 1
 EXERCISED = {**GOOD, STALE_RELEASES: 1}
 IN_DOUBT = {"valid": True, "unexercised": "nobody released what another held by then"}
 LONG_LEASE = followed(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
@@ -246,7 +247,7 @@ AT_A_MESSAGE.fault("at-every-request-kill", 11, 60, kind="stall", owner=1, proce
 NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told": WAITED}  # row 3 waited at 28
 NOT_LONG = {"valid": True, "unexercised": "nobody asked for long enough for what a dead or hung holder held"}
 NO_CRASH = {"valid": True, "unexercised": "no holder died, or hung for longer than the TTL"}
-HUNG = {"kind": "kept-by-a-hung-holder", "at": 27}
+HUNG, ALIVE = {"kind": "kept-by-a-hung-holder", "at": 27}, ("which hung and whose client went on renewing, kept",)
 SESSION = Book(**FACTS, lease="session").acquire(9, 10, 1, ttl=10, session=7).add(F.KEEP_ALIVE, 13, 14, session=7)
 SESSION.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1).acquire(15, 29, 2, session=8)
 
@@ -302,7 +303,7 @@ test_crash_release = known(
     ("two readers that died", BOTH_DIED, {"kinds": ["freed-late", "freed-late"]}),
     ("a long call", crash("call").renew(16, 17, 1).acquire(13, 70, 2), HUNG),
     ("passed on in time though renewed", hung().renew(18, 19, 1).acquire(13, 24, 2), VALID),
-    ("passed on too late", hung().renew(18, 19, 1).acquire(13, 28, 2), {**HUNG, "at": 22}),
+    ("passed on too late", hung().renew(18, 19, 1).acquire(13, 28, 2), {**HUNG, "at": 22, "told": ALIVE}),
     ("renewed until the bound", hung(25).renew(17, 18, 1).acquire(13, 26, 2), VALID),
     ("a short stall is no crash", hung(22).acquire(13, 24, 2), NO_CRASH),
     ("nor is a hung renewal, of 4 workers", crash(process=1 + 4).acquire(13, 24, 2), NO_CRASH),

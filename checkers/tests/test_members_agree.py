@@ -62,7 +62,7 @@ test_members_hold_the_same = known(
     ("a live key is gone on one", second(), {"kinds": ["members-differ", "grant-not-kept"]}),
     ("it is told who lacks it", second(key(12), number=12), {"kinds": ["members-differ", "grant-not-kept"]}),
     ("an older value", second(key(7, value="old")), differ("(y: change 7, value old; x and z:", at=11)),
-    ("a key beside it", second(key(7), key(3, name="l")), differ("l (y: change 3, value ; x and z: no")),
+    ("a key beside it", second(key(7), key(3, name="l")), differ("l (y: change 3; x and z: nothing)")),
     ("a key of a later time", between(key(12)), VALID),
     ("made before, changed since", between(key(5, 12)), differ(at=11)),
     ("a member that cannot have known it", look(contents("x", 10, 6), contents("x", 11, 8, key(8))), VALID),
@@ -107,7 +107,7 @@ def beside(*held: tuple[tuple[str, ...], tuple[str, ...]]) -> Book:
 
 
 WHOLE = ((), ())
-LOST = "a member lacked acknowledged writes to keys that are no locks: y lacked 4, y lacked 5 and 1 more."
+LOST = ("a member lacked acknowledged writes to keys beside the locks: y lacked 4, y lacked 5 and 1 more.",)
 
 test_members_hold_all_keys_written_beside_the_locks_and_no_removed_ones = known(
     "members-agree",
@@ -117,8 +117,8 @@ test_members_hold_all_keys_written_beside_the_locks_and_no_removed_ones = known(
     ("a removed one is there", beside(WHOLE, WHOLE, ((), ("1",)), WHOLE), {"kind": "removed-write-kept"}),
 )
 
-LACKED = {"kind": "grant-not-kept", "owners": (1,), "told": (" token 7 at ", "x lacked token 7")}
-KEPT = {"kind": "released-grant-kept", "owners": (1,), "told": ("released at", "x still held token 7")}
+LACKED = {"kind": "grant-not-kept", "owners": (1,), "told": (" token 7 at ", "x lacked worker 1's, with token 7")}
+KEPT = {"kind": "released-grant-kept", "owners": (1,), "told": ("released at", "x still held worker 1's, with token 7")}
 
 test_the_story_names_member_and_grant = known(
     "members-agree",

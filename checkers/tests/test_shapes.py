@@ -36,7 +36,7 @@ def woken(*wakes: int) -> Book:
     return book
 
 
-ASKED = ("worker 2 asked for the lock at 0.000 s; it was in the queue at 0.000 s",)
+ASKED = ("worker 2 asked for the lock at 0.000 s; it was in the queue by 0.000 s",)
 SEVERAL = {"valid": True, "unexercised": "several may hold at once, so that nobody knows who was first"}
 UNTOLD = {"unexercised": "the grants do not tell when they were queued"}
 SILENT = {"unexercised": "the client does not tell how often it was woken"}
@@ -195,7 +195,7 @@ LONG.release(10**8, 10**8, 1).release(10**8, 10**8, 2, key=1)
 IN_ORDER = Book(ttl=10).acquire(1, 2, 1).acquire(3, 30, 2).acquire(5, 6, 3, process=1, key=1)
 IN_ORDER.release(20, 21, 3, process=1, key=1).release(22, 23, 1).acquire(31, 32, 4, process=2, key=1)
 IN_ORDER.release(40, 41, 4, process=2, key=1).release(42, 43, 2)
-IN_CIRCLE = {"told": ("worker 1 was granted lock A at", "worker 1 asked for lock B at 0.000 s and was refused")}
+IN_CIRCLE = {"told": ("worker 1 was granted lock A at", "worker 1 had asked for lock B at 0.000 s and was refused")}
 
 test_circles = known(
     "deadlock-free",
@@ -224,7 +224,7 @@ FIRST_HELD = Book(bounds={"independence": 5}, ttl=100)
 FIRST_HELD.acquire(1, 2, 1).release(20, 21, 1)
 # Lock b is granted only with the release of lock a.
 LATE = FIRST_HELD.then().acquire(3, 22, 2, key=1)
-BOTH_TOLD = {"told": ("worker 1 was granted lock A at", "worker 2 asked for lock B at")}
+BOTH_TOLD = {"told": ("worker 1 was granted lock A at", "worker 2 had asked for lock B at")}
 NOBODY = {"unexercised": "nobody asked for a free lock while another was held"}
 
 test_independence = known(

@@ -6,7 +6,7 @@ from checkers.check import check, missing
 from checkers.history.history import History
 from checkers.history.view import View
 from checkers.properties.shared_counters import MIXED, counters
-from checkers.properties.violation_stories import Sentence
+from checkers.properties.story_sentences import Sentence
 from checkers.row_format import NESTED, F, Outcome, Reason
 from checkers.tests.build import FAIL, INFO, OK, Book, cases, there
 
@@ -24,16 +24,18 @@ def jump(book: Book, begun: float, healing: float, kind: str = "clock", name: st
     return book.fault(name, times[0], times[1], applied=times[2], healing=times[3], kind=kind, target=target)
 
 
-HIT, MET = "jump hit redis1: 61 s forward; it began between", "worker 1's lease was in force then"
-HEALED = f"jump was healed between 0.900 s and 1.000 s; {MET}"
+HIT, MET = "jump changed the clock of redis1 (61 s forward) between", ", while worker 1's lease was in force"
+CUT, HEALED = "jump cut redis1 (61 s forward); it began between", f"was undone between 0.900 s and 1.000 s{MET}"
+ONLY_HEALED = f"jump had changed the clock of redis1 (61 s forward), and {HEALED}"
 FIRST, SECOND_GRANT = (f"worker {n} was granted the lock at {n - 0.5:.3f} s" for n in (1, 2))
 
 
 @cases(
     "begun, healing, kind, expected",
-    ("with the lease that it met", 0.8, 5, "clock", [FIRST, f"{HIT} 0.800 s and 0.900 s; {MET}", SECOND_GRANT]),
-    ("healed by then", 0.2, 0.9, "clock", [f"{HIT} 0.200 s and 0.300 s; {MET}", FIRST, HEALED, SECOND_GRANT]),
-    ("one that strikes no leases", 0.8, 5, "cut", [FIRST, f"{HIT} 0.800 s and 0.900 s", SECOND_GRANT]),
+    ("with the lease that it met", 0.8, 5, "clock", [FIRST, f"{HIT} 0.800 s and 0.900 s{MET}", SECOND_GRANT]),
+    ("healed", 0.2, 0.9, "clock", [f"{HIT} 0.200 s and 0.300 s{MET}", FIRST, f"jump {HEALED}", SECOND_GRANT]),
+    ("older than the lease", -2, 0.9, "clock", [FIRST, ONLY_HEALED, SECOND_GRANT]),
+    ("one that strikes no leases", 0.8, 5, "cut", [FIRST, f"{CUT} 0.800 s and 0.900 s", SECOND_GRANT]),
     ("still to come", 3, 4, "clock", [FIRST, SECOND_GRANT]),
     ("over by then", -2, -1, "clock", [FIRST, SECOND_GRANT]),
 )
@@ -69,7 +71,7 @@ def test_the_story_of_a_missed_recovery_names_the_last_healed_fault() -> None:
     book = Book(keys=("a",), fault_names=("jump",), bounds={"recovery": SECOND}, ttl=SECOND)
     book.acquire(1, 2, 1, ttl=SECOND).add(F.ACQUIRE, 4 * SECOND, 7 * SECOND, FAIL, process=2)
     told = story(jump(jump(book, 1, 2), 2, 3, kind="cut"), "recovery")
-    assert [told[0], told[1][:31]] == [f"{HIT} 2.000 s and 2.100 s", "jump was healed between 3.000 s"]
+    assert [told[0], told[1][:31]] == [f"{CUT} 2.000 s and 2.100 s", "jump was undone between 3.000 s"]
 
 
 def test_a_sentence_repeats_neither_subject_nor_token_of_those_before_it() -> None:
@@ -78,10 +80,8 @@ def test_a_sentence_repeats_neither_subject_nor_token_of_those_before_it() -> No
     assert str(write) == "worker 1's write of 7 with token 41, sent at 1 s; late"
     assert write.after((granted,)) == "its write of 7, sent at 1 s; late"
     assert replace(write, token=42).after((granted,)) == "its write of 7 with token 42, sent at 1 s; late"
-    other = replace(granted, subject="worker 2")
-    assert write.after((granted, other)) == str(write), "whose it is would not be clear"
-    fault = Sentence(3, "jump", "hit redis1")
-    assert fault.after((granted,)) == str(fault) == "jump hit redis1"
+    assert write.after((granted, replace(granted, subject="worker 2"))) == str(write), "whose it is would not be clear"
+    assert Sentence(3, "jump", "hit redis1").after((granted,)) == "jump hit redis1"
 
 
 def why(book: Book, *errors: str) -> str | None:

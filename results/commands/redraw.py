@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from results.commands.find import find, of_this_name, run_or_trial
 from results.pages import run_page, scorecard, trend, trial_page, web
 from results.record import Cell

@@ -13,7 +13,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from checkers.claims import Verdict
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from results.pages import rates, scorecard, web
 from results.pages.web import to_page
 from results.record import Cell, LaneSummary, grouped, mapping, versions, words

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from checkers.claims import NO_FAULT, Verdict, heaviest
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from results.pages import rates, web
 from results.pages.rates import UNKNOWN, shown
 from results.record import Cell, LaneSummary, grouped, settled

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from checkers.claims import NO_FAULT, Verdict, heaviest, matches
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from results.record import Cell, grouped
 from results.report import sentences
 from results.report.descriptions import WORDS, pauses

@@ -7,7 +7,7 @@ from typing import Final
 from checkers.claims import NO_FAULT, Verdict, heaviest
 from checkers.history.history import History
 from checkers.judging.judgement import Judgement
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from checkers.row_format import ACQUIRES, FINAL, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 from results.record import Cell, LaneRecord, decisive, fault_of
 from results.report import grid

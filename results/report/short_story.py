@@ -10,7 +10,8 @@ from typing import Final
 
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
-from checkers.properties.violation_stories import Narrator, Sentence
+from checkers.properties.story_sentences import Sentence
+from checkers.properties.violation_stories import Narrator
 from results.record import LaneRecord, decisive
 
 MOST_LINES: Final = 5

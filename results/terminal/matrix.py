@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checkers.claims import NO_FAULT, Verdict
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from results.record import Cell, grouped, versions
 from results.report import grid, sentences
 from results.report.descriptions import explained, fault_name

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from checkers.claims import Verdict
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from results.report.grid import short_names
 from results.terminal.event_journal import Event, Tail
 from results.text import clock, count, plain, roughly

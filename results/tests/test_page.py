@@ -264,7 +264,7 @@ def test_the_story_names_a_fault_on_a_holder_even_if_no_lease_ran_out() -> None:
     [first, then, *_] = short_story.tell(View(history), told(View(history), samples.find(history, F.WRITE, value=4200)))
     assert first.rows == (samples.find(history, F.ACQUIRE, token=42),)
     applied = (fault.applied - View(history).zero) / 1000 / samples.MS
-    assert then.text.startswith(f"worker 1 was stalled by stall-holder from {applied:.3f} s to ")
+    assert then.text.startswith(f"worker 1's job was stalled by stall-holder from {applied:.3f} s to ")
 
 
 def test_the_cells_of_a_run_have_the_short_stories_of_the_page(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_cells_say_what_was_judged(run: Run) -> None:
     cells = run.read().cells
     assert len(cells) == 8
     [made] = [c for c in cells if c.property == "fenced-store" and c.store == "unfenced"]
-    assert made.story[0].startswith("worker 3 was granted token 41")
+    assert made.story[0].startswith("worker 3 was granted the lock with token 41")
     assert made == cell(
         Verdict.WEAKNESS_SHOWN, "fenced-store", fault="freeze-holder", because="explained by frozen-past-ttl",
         counters={"stale attempts": 1, "accepted writes": 14}, story=made.story, page=page,

@@ -157,7 +157,7 @@ class TestNights:
     ) -> None:
         assert tuple(suite.night() for suite.words in words) == statuses
         assert says in suite.told()
-        assert ("worker 3 was granted token 41" in suite.told()) == (words[-1] is VIOLATED)
+        assert ("worker 3 was granted the lock with token 41" in suite.told()) == (words[-1] is VIOLATED)
 
     def test_a_night_is_compared_with_nights_of_the_same_options_and_with_named_ones(self, suite: Suite) -> None:
         suite.words = VIOLATED

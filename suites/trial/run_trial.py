@@ -20,7 +20,7 @@ from checkers.history.history import History, malformed
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
 from checkers.properties.recovery import RECOVERY
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from checkers.row_format import Run, State
 from infra.backends.answers import NO_ANSWER
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
