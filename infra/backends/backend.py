@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from infra.access import OPEN, Access
 from infra.backends.answers import NO_ANSWER, Health, Held, Outcome, Write, Written
@@ -93,6 +93,13 @@ class Migration:
     needed: Callable[[str, str], bool]  # (the lines of versions) -> whether the data have to be carried to the server
 
 
+class Shape(NamedTuple):
+    """How many members a cluster has. An observer is the last of them, and there is one at most."""
+
+    voters: int
+    observers: int = 0  # serve clients, and never vote
+
+
 class Replication(Protocol):
     """The roles of a primary and its replica. Every verb raises Failed when a server does not do it."""
 
@@ -133,7 +140,7 @@ class Backend(ABC):
     name: ClassVar[str]  # as users say it, and as in plans
     prefix: ClassVar[str]  # what its members are called, without their numbers; they are services of docker-compose.yml
     hosts: ClassVar[Sequence[int]]  # the last byte of the address of each member, in order, in the largest shape
-    shapes: ClassVar[Mapping[str, int]] = {}  # name -> how many members; the usual shape is first. {}: all, always
+    shapes: ClassVar[Mapping[str, Shape]] = {}  # by name; the usual shape is first. {}: all members, and all vote
     port: ClassVar[int]  # where a member serves clients
     # Purpose of a connection between peers -> its port, minus the number of the member that listens.
     peer_ports: ClassVar[Mapping[str, int]] = {}
@@ -164,6 +171,7 @@ class Backend(ABC):
     def __init__(self, shape: str = "") -> None:
         """shape: one of `shapes`; "" for the usual one."""
         self.shape = shape or next(iter(self.shapes), "")
+        self._size = self.shapes.get(self.shape, Shape(len(self.hosts)))
 
     # --- who ---
 
@@ -179,7 +187,12 @@ class Backend(ABC):
     @property
     def members(self) -> tuple[str, ...]:
         """The names of its members, in order."""
-        return self.known[: self.shapes.get(self.shape)]
+        return self.known[: sum(self._size)]
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """The names of its members that never vote."""
+        return self.members[self._size.voters :]
 
     @property
     def nodes(self) -> tuple[str, ...]:

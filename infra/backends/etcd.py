@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from infra.access import TLS
 from infra.backends.answers import NO_ANSWER, WRITES, Health, Held, ServerRefused, Write
-from infra.backends.backend import Backend, Package, Server, Trait
+from infra.backends.backend import Backend, Package, Server, Shape, Trait
 from infra.backends.conversation import PATIENCE, converse, digest, unexpected
 from infra.backends.messages import EtcdMessages
 from infra.errors import Failed
@@ -45,7 +45,7 @@ class Etcd(Backend):
     name = "etcd"
     prefix = "etcd"
     hosts = (*range(35, 59, 8), 91, 99)
-    shapes: ClassVar[Mapping[str, int]] = {"three": 3, "five": 5}
+    shapes: ClassVar[Mapping[str, Shape]] = {"three": Shape(3), "five": Shape(5)}
     port = 2379
     messages = EtcdMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"peer": 2380}

@@ -206,14 +206,17 @@ class Star:
         if self.leads not in self._heard_by(name):
             return None
         if self.backend == "zookeeper":
-            return Health("1", self.term, leader="leader" if name == self.leads else "follower")
+            role = "leader" if name == self.leads else "observer" if name in self.kind.observers else "follower"
+            return Health("1", self.term, leader=role)
         return Health("1", self.term, name, self.leads)
 
     def _elect(self) -> None:
+        voters = self.engines.keys() - set(self.kind.observers)
         able = [
             name
             for name in self.engines
-            if 2 * len(self._heard_by(name)) > len(self.engines)
+            if name in voters
+            and 2 * len(self._heard_by(name) & voters) > len(voters)
             and not (self.backend == "etcd" and "stalled" in self.disks.of(name))
         ]
         if self.leads not in able:

@@ -126,10 +126,12 @@ class TestLeader:
         assert BACKENDS["etcd"].leader([member("a", "a", 2), member("b", "b", 3), None]) is None
 
     def test_a_cluster_is_whole_when_all_members_follow_one_leader(self) -> None:
-        leader, follower = Health("3.9.3", leader="leader"), Health("3.9.3", leader="follower")
+        leader, follower, observer = (Health("3.9.3", leader=role) for role in ("leader", "follower", "observer"))
         assert BACKENDS["zookeeper"].whole([follower, leader, follower])
         assert not BACKENDS["zookeeper"].whole([leader, leader, follower])
         assert not BACKENDS["zookeeper"].whole([follower, leader, None])
+        assert BACKENDS["zookeeper"].whole([follower, leader, observer])
+        assert not BACKENDS["zookeeper"].whole([follower, observer])
         assert BACKENDS["redis"].whole([Health("8.0.2")] * 5)
 
 

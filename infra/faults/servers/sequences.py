@@ -79,8 +79,8 @@ class Cascade(fault.OnNodes):
 
 @dataclass(frozen=True, slots=True)
 class RejoinThenLead(fault.OnNodes):
-    """A follower is away and returns. A minority, of three the other one, is away when all others are killed but the
-    first, so the first has to lead.
+    """A follower is away and returns. A minority, of three the other one, is away when all other voters are killed but
+    the first, so the first has to lead.
     """
 
     def describe(self) -> str:
@@ -94,13 +94,13 @@ class RejoinThenLead(fault.OnNodes):
             _start(target, [first])
             if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
                 raise (Failed if target.alone else Nobody)(f"{first.name} does not come back")
-            others = self._followers(target, first)[: (len(target.cluster.nodes) - 1) // 2]
+            others = self._followers(target, first)[: (len(target.cluster.voters) - 1) // 2]
             hits.append(self._away(target, *others))
             leader = fault.leader(target, ANSWERED_WITHIN)
             elected = leader is first  # it may lead already, on an overloaded machine
             if not elected:
                 hits.append(_kill(target, [leader], LEADER, 0))
-                if rest := [node for node in target.cluster.nodes if node not in (first, leader, *others)]:
+                if rest := [node for node in target.cluster.voters if node not in (first, leader, *others)]:
                     hits.append(_kill(target, rest, "", 0))
             _start(target, others)
             if target.alone and not elected and (leads := fault.leader(target, ANSWERED_WITHIN)) is not first:
@@ -110,7 +110,7 @@ class RejoinThenLead(fault.OnNodes):
     def _followers(self, target: Target, *but: Node) -> list[Node]:
         """The followers that are none of `but`."""
         leader = fault.leader(target, ANSWERED_WITHIN)
-        return [node for node in target.cluster.nodes if node not in (leader, *but)]
+        return [node for node in target.cluster.voters if node not in (leader, *but)]
 
     def _away(self, target: Target, *nodes: Node) -> Hit:
         hit = _kill(target, nodes, "", 0)
