@@ -94,10 +94,11 @@ class Migration:
 
 
 class Shape(NamedTuple):
-    """How many members a cluster has. An observer is the last of them, and there is one at most."""
+    """How many members a cluster has. An observer or a learner is the last of them, and there is one at most."""
 
     voters: int
     observers: int = 0  # serve clients, and never vote
+    learners: int = 0  # join when the voters are there, and serve and vote as well once they have caught up
 
 
 class Replication(Protocol):
@@ -192,7 +193,14 @@ class Backend(ABC):
     @property
     def observers(self) -> tuple[str, ...]:
         """The names of its members that never vote."""
-        return self.members[self._size.voters :]
+        return self.members[self._size.voters : sum(self._size[:2])]
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The names of its members that join a cluster that is there. Where there are any, all new members are learners
+        first (`promote`).
+        """
+        return self.members[sum(self._size[:2]) :]
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -302,6 +310,10 @@ class Backend(ABC):
 
     def lost_place(self, others: Sequence[Server], member: str) -> bool:
         """Whether the other members agree that a member was removed, and that no new one has started in its place."""
+        raise NotImplementedError
+
+    def promote(self, others: Sequence[Server], member: str) -> None:
+        """Have the other members give a learner its vote. They do not before it has caught up. See `learners`."""
         raise NotImplementedError
 
     # --- clusters of others ---
