@@ -81,7 +81,7 @@ def test_a_majority_has_a_leader_and_without_one_nobody_leads(target: Target) ->
     assert OwnEnvironment.attach(target.environment.name).members(target.backend) == target.members
     roles = {node.name: health and health.leader for node, health in target.cluster.all_healths().items()}
     assert [name for name, role in roles.items() if role == "observer"] == list(target.kind.observers)
-    *few, last = victims = target.cluster.voters[: len(target.cluster.voters) // 2 + 1]
+    *few, last = victims = target.cluster.voters[: (len(target.cluster.voters) + 1) // 2]
     for victim in few:
         victim.kill()
     await_(lambda: target.cluster.leader() not in (None, *few))
