@@ -211,14 +211,10 @@ class Star:
         return Health("1", self.term, name, self.leads)
 
     def _elect(self) -> None:
-        voters = self.engines.keys() - set(self.kind.observers)
-        able = [
-            name
-            for name in self.engines
-            if name in voters
-            and 2 * len(self._heard_by(name) & voters) > len(voters)
-            and not (self.backend == "etcd" and "stalled" in self.disks.of(name))
-        ]
+        voters = [node.name for node in self.cluster.voters]
+        able = [name for name in voters if 2 * len(self._heard_by(name).intersection(voters)) > len(voters)]
+        if self.backend == "etcd":
+            able = [name for name in able if "stalled" not in self.disks.of(name)]
         if self.leads not in able:
             self.leads = able[0] if able else ""
             self.term += 1
