@@ -108,6 +108,13 @@ def test_a_replica_follows_only_a_primary_with_the_same_known_history() -> None:
     assert not RedisReplication().follows(None, primary)
 
 
+def test_an_etcd_that_is_a_learner_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("infra.backends.etcd._ask", lambda *_: {"leader": "7", "isLearner": True})
+    monkeypatch.setattr("infra.backends.etcd.converse", lambda *_, **__: 'HTTP/1.1 200 OK\r\n\r\n{"isLearner":true}')
+    assert BACKENDS["etcd"].probe(Server("etcd1", "")) is None
+    assert BACKENDS["etcd"].refusal(Server("etcd1", "")).startswith("it is a learner")
+
+
 class TestLeader:
     def test_the_zookeeper_leader_of_the_later_epoch_counts(self) -> None:
         old, new = Health("3.9.3", term=4, leader="leader"), Health("3.9.3", term=5, leader="leader")
