@@ -197,7 +197,7 @@ def _print_status(client: DockerClient, listed: reaper.FoundEnvironment) -> None
         leader = cluster.leader()
         for node, health in cluster.all_healths().items():
             what = [states.get(node.name, "gone"), health.version if health else "does not serve"]
-            what += ["leader"] if node is leader else []
+            what += ["leader"] if node is leader else ["observer"] if node.name in cluster.kind.observers else []
             print(f"  {node.name:<14} {', '.join(what)}")
         if not leader and BACKENDS[backend].has(Trait.LEADER):
             print(f"  {backend} has no leader")

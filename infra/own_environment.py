@@ -8,9 +8,10 @@ environment.close()
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Final, Self
 
 from docker import DockerClient
@@ -20,7 +21,7 @@ from infra.backends.backend import Trait
 from infra.cluster import clock_skew, container, frozen, node_repair
 from infra.cluster.container import Container
 from infra.cluster.disk_sidecars import TOOLS, Disks
-from infra.cluster.nodes import Cluster, Node
+from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
 from infra.docker import compose, images, machine
@@ -28,7 +29,7 @@ from infra.docker.compose import ComposeSettings
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.network import topology
-from infra.waiting import at_once
+from infra.waiting import at_once, comes_true
 
 
 class OwnEnvironment(Environment):
@@ -78,10 +79,14 @@ class OwnEnvironment(Environment):
             self._settings = replace(self._settings, images={**new, **self._settings.images})
             absent = [backend for backend in wanted if backend not in self._clusters]
             if absent:
-                compose.up(self._settings, [node for backend in absent for node in self.kinds[backend].nodes])
+                kinds = [self.kinds[backend] for backend in absent]
+                compose.up(self._settings, [node for kind in kinds for node in kind.nodes if node not in kind.learners])
             self._clusters.update({backend: self._cluster(backend, untouched=True) for backend in absent})
         for backend in wanted:
-            self._clusters[backend].await_ready()
+            cluster, learners = self._clusters[backend], self.kinds[backend].learners
+            if learners and backend in absent:
+                self._join(cluster, learners)
+            cluster.await_ready(partial(node_repair.mend, cluster=cluster) if learners else None)
             self._await_paths(*self.kinds[backend].nodes)
         if absent:
             machine.say(f"environment {self.name}: {', '.join(absent)} ready ({time.monotonic() - began:.1f} s)")
@@ -167,6 +172,14 @@ class OwnEnvironment(Environment):
             self._failover = Failover(self.links, self._api, roles, *pair, self._settings.slot)
         return cluster
 
+    def _join(self, cluster: Cluster, learners: Sequence[str]) -> None:
+        """Have the other members take these up, and start them."""
+        there = [node for node in cluster.nodes if node.name not in learners]
+        comes_true(lambda: all(node.ready() for node in there), READY_WITHIN)
+        for node in learners:
+            self._empty(node)
+            self.node(node).process.start()
+
     def _remake(self, node: str, image: str) -> None:
         with self._changing:
             chosen = {**self._settings.images, topology.own_image_variable(node): image}
@@ -175,10 +188,10 @@ class OwnEnvironment(Environment):
 
     def _empty(self, node: str) -> None:
         """Remove the data of a node that is down. See Trait.MEMBERSHIP: a new member starts on the empty disk."""
-        backend = topology.kind_of(node)
-        if backend.has(Trait.MEMBERSHIP):
-            others = [other for other in self.cluster(backend.name).nodes if other.name != node]
-            backend.replace_member(others, node)
+        kind = self.node(node).kind
+        if kind.has(Trait.MEMBERSHIP):
+            others = [other for other in self.cluster(kind.name).nodes if other.name != node]
+            kind.replace_member(others, node)
             with self._changing:
                 self._settings = replace(self._settings, existing=self._settings.existing | {node})
                 compose.replace(self._settings, node, start=False)

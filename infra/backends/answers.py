@@ -26,8 +26,8 @@ class Health:
     term: int = 0  # etcd: the raft term. ZooKeeper: the epoch, which the latest transaction shows. Else 0
     me: str = ""  # its identity among its peers, "" where it has none. Redis: "master" or "slave"
     # The identity of the leader that it follows, maybe its own; "" where there are no roles. ZooKeeper tells only its
-    # role: "follower" or "leader". Redis: the id of the history of writes that it makes or follows; "" while it is cut
-    # off from its primary, and until a copy that it took is kept on its disk.
+    # role: "follower", "leader" or "observer". Redis: the id of the history of writes that it makes or follows; ""
+    # while it is cut off from its primary, and until a copy that it took is kept on its disk.
     leader: str = ""
     # Seconds by which its clock is ahead of this machine's wall clock. None where backends do not tell the time; Redis
     # and PostgreSQL do.

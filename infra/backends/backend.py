@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from infra.access import OPEN, Access
 from infra.backends.answers import NO_ANSWER, Health, Held, Outcome, Write, Written
@@ -94,6 +94,14 @@ class Migration:
     needed: Callable[[str, str], bool]  # (the lines of versions) -> whether the data have to be carried to the server
 
 
+class Shape(NamedTuple):
+    """How many members a cluster has. An observer or a learner is the last of them, and there is one at most."""
+
+    voters: int
+    observers: int = 0  # serve clients, and never vote
+    learners: int = 0  # join when the voters are there, and serve and vote as well once they have caught up
+
+
 class Replication(Protocol):
     """The roles of a primary and its replica. Every verb raises Failed when a server does not do it."""
 
@@ -134,7 +142,7 @@ class Backend(ABC):
     name: ClassVar[str]  # as users say it, and as in plans
     prefix: ClassVar[str]  # what its members are called, without their numbers; they are services of docker-compose.yml
     hosts: ClassVar[Sequence[int]]  # the last byte of the address of each member, in order, in the largest shape
-    shapes: ClassVar[Mapping[str, int]] = {}  # name -> how many members; the usual shape is first. {}: all, always
+    shapes: ClassVar[Mapping[str, Shape]] = {}  # by name; the usual shape is first. {}: all members, and all vote
     port: ClassVar[int]  # where a member serves clients
     # Purpose of a connection between peers -> its port, minus the number of the member that listens.
     peer_ports: ClassVar[Mapping[str, int]] = {}
@@ -165,6 +173,7 @@ class Backend(ABC):
     def __init__(self, shape: str = "") -> None:
         """shape: one of `shapes`; "" for the usual one."""
         self.shape = shape or next(iter(self.shapes), "")
+        self._size = self.shapes.get(self.shape, Shape(len(self.hosts)))
 
     # --- who ---
 
@@ -180,7 +189,19 @@ class Backend(ABC):
     @property
     def members(self) -> tuple[str, ...]:
         """The names of its members, in order."""
-        return self.known[: self.shapes.get(self.shape)]
+        return self.known[: sum(self._size)]
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """The names of its members that never vote."""
+        return self.members[self._size.voters : sum(self._size[:2])]
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The names of its members that join a cluster that is there. Where there are any, all new members are learners
+        first (`promote`).
+        """
+        return self.members[sum(self._size[:2]) :]
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -290,6 +311,10 @@ class Backend(ABC):
 
     def lost_place(self, others: Sequence[Server], member: str) -> bool:
         """Whether the other members agree that a member was removed, and that no new one has started in its place."""
+        raise NotImplementedError
+
+    def promote(self, others: Sequence[Server], member: str) -> None:
+        """Have the other members give a learner its vote. They do not before it has caught up. See `learners`."""
         raise NotImplementedError
 
     # --- clusters of others ---

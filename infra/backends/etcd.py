@@ -1,7 +1,8 @@
 """etcd: members that agree by raft, with leases and keep-alives, asked over the JSON gateway.
 
 A member that lost its data must not come back under its old identity: it could vote twice. A new member takes its
-place. That one starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTER_STATE).
+place. That one starts on an empty disk and is told that the cluster exists (ETCD_INITIAL_CLUSTER_STATE). In shape
+learner it is a learner at first, which copies what the others hold, does not vote, and refuses clients.
 """
 
 import base64
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 from infra.access import TLS
 from infra.backends.answers import NO_ANSWER, WRITES, Health, Held, ServerRefused, Write
-from infra.backends.backend import Backend, Package, Server, Trait
+from infra.backends.backend import Backend, Package, Server, Shape, Trait
 from infra.backends.conversation import PATIENCE, converse, digest, unexpected
 from infra.backends.messages import EtcdMessages
 from infra.errors import Failed
@@ -45,7 +46,7 @@ class Etcd(Backend):
     name = "etcd"
     prefix = "etcd"
     hosts = (*range(35, 59, 8), 91, 99)
-    shapes: ClassVar[Mapping[str, int]] = {"three": 3, "five": 5}
+    shapes: ClassVar[Mapping[str, Shape]] = {"three": Shape(3), "five": Shape(5), "learner": Shape(3, learners=1)}
     port = 2379
     messages = EtcdMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"peer": 2380}
@@ -84,13 +85,13 @@ class Etcd(Backend):
     question = b"GET /version HTTP/1.0\r\n\r\n"
 
     def probe(self, server: Server) -> Health | None:
-        """None also when the member knows no leader."""
+        """None also when the member knows no leader, or is a learner."""
         try:
             status = _ask(server, "/v3/maintenance/status", {}, PATIENCE)
         except NO_ANSWER:
             return None
         leader = status.get("leader", "0")
-        if leader == "0":
+        if leader == "0" or status.get("isLearner"):
             return None
         return Health(
             status["version"],
@@ -228,7 +229,7 @@ class Etcd(Backend):
                     for there in _change(server, "list")["members"]:
                         if peer in there["peerURLs"]:
                             _change(server, "remove", ID=there["ID"])
-                    _change(server, "add", peerURLs=[peer])
+                    _change(server, "add", peerURLs=[peer], isLearner=bool(self.learners))
                 except NO_ANSWER as error:
                     trouble.append(f"{server.endpoint.rpartition(':')[0]}: {error}")
                 else:
@@ -246,6 +247,12 @@ class Etcd(Backend):
         started = any(peer in known["peerURLs"] and "name" in known for members in views for known in members)
         return bool(views) and not started
 
+    def promote(self, others: Sequence[Server], member: str) -> None:
+        with contextlib.suppress(*NO_ANSWER):
+            for there in _change(others[0], "list")["members"]:
+                if self.peer_url(member) in there["peerURLs"] and there.get("isLearner"):
+                    _change(others[0], "promote", ID=there["ID"])
+
     def refusal(self, server: Server) -> str:
         body = b"{}"
         question = (
@@ -255,6 +262,8 @@ class Etcd(Backend):
         reply = converse(server, question, explain=True)
         if "HTTP request to an HTTPS server" in reply:
             return f"it speaks TLS: put {TLS} before the first host"
+        if '"isLearner":true' in reply:
+            return "it is a learner, which serves no clients"
         return "it knows no leader" if reply.startswith("HTTP/1.1 200") else unexpected(reply, server.access)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from infra.backends.answers import WRITES, Health, Held, ServerRefused, Write
-from infra.backends.backend import Backend, Package, Server, Trait
+from infra.backends.backend import Backend, Package, Server, Shape, Trait
 from infra.backends.conversation import converse, digest, exactly, unexpected
 from infra.backends.messages import ZooKeeperMessages
 
@@ -23,7 +23,7 @@ class ZooKeeper(Backend):
     name = "zookeeper"
     prefix = "zk"
     hosts = (*range(59, 83, 8), 107, 115)
-    shapes: ClassVar[Mapping[str, int]] = {"three": 3, "five": 5}
+    shapes: ClassVar[Mapping[str, Shape]] = {"three": Shape(3), "five": Shape(5), "observer": Shape(3, observers=1)}
     port = 2181
     messages = ZooKeeperMessages
     peer_ports: ClassVar[Mapping[str, int]] = {"quorum": 2880, "election": 3880}
@@ -48,7 +48,7 @@ class ZooKeeper(Backend):
     election = 2.5  # five ticks (zookeeper.sh)
     fatal = rb".*ERROR (.*)"
     question = b"srvr"
-    # The leader acknowledges a write once a majority of the members has kept it, whatever its own disk does.
+    # The leader acknowledges a write once a majority of the voters has kept it, whatever its own disk does.
     disks = ("leader", "follower")
 
     def probe(self, server: Server) -> Health | None:
@@ -67,8 +67,8 @@ class ZooKeeper(Backend):
         return max(leads)[1] if leads else None
 
     def whole(self, healths: Sequence[Health | None], auxiliaries: Sequence[Health | None] = ()) -> bool:
-        roles = sorted(health.leader for health in healths if health)
-        one_leads = roles in (["standalone"], ["follower"] * (len(healths) - 1) + ["leader"])
+        roles = sorted(health.leader for health in healths if health and health.leader != "observer")
+        one_leads = roles in (["standalone"], ["follower"] * (len(roles) - 1) + ["leader"])
         return super().whole(healths, auxiliaries) and one_leads
 
     def long_question(self, size: int) -> bytes:

@@ -71,13 +71,18 @@ def give_back(nodes: Sequence[Node], booted: Mapping[str, str]) -> list[str]:
 
 def mend(node: Node, cluster: Cluster) -> None:
     """Start a node that ended by itself. A member that was removed from its cluster is wiped, and starts as a new one.
+    A learner that has caught up gets its vote.
 
     If our process is killed during `Node.wipe`, such a member is left: it would end again on its old data.
     """
-    if node.kind.has(Trait.MEMBERSHIP) and node.wanted() == "running" and node.state() == "stopped":
+    ended = node.state() == "stopped"
+    learns = bool(node.kind.learners) and not node.ready()
+    if node.kind.has(Trait.MEMBERSHIP) and node.wanted() == "running" and (ended or learns):
         others = [other for other in cluster.nodes if other is not node and other.ready()]
         majority = 2 * len(others) > len(cluster.nodes)
-        if majority and node.kind.lost_place(others, node.name):
+        if majority and ended and node.kind.lost_place(others, node.name):
             node.bury()
             node.wipe()
+        elif majority and not ended:
+            node.kind.promote(others, node.name)
     node.revive()

@@ -238,6 +238,11 @@ class Cluster:
     def __repr__(self) -> str:
         return f"Cluster({self.kind.name})"
 
+    @property
+    def voters(self) -> tuple[Node, ...]:
+        """The members that vote."""
+        return tuple(node for node in self.nodes if node.name not in self.kind.observers)
+
     def healths(self) -> list[Health | None]:
         """The health of each member, in order, asked at the same time."""
         return list(self._pool.map(Node.health, self.nodes))

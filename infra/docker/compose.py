@@ -15,7 +15,6 @@ from docker import DockerClient
 from testcontainers.compose import DockerCompose
 
 from infra.backends import BACKENDS, shaped
-from infra.backends.backend import Trait
 from infra.docker import subnets
 from infra.docker.subnets import Taken
 from infra.errors import Failed
@@ -71,12 +70,7 @@ class ComposeSettings:
     def variables(self) -> dict[str, str]:
         return {
             **self.images,
-            **{
-                f"{node.upper()}_STATE": "existing" if node in self.existing else "new"
-                for backend in BACKENDS.values()
-                if backend.has(Trait.MEMBERSHIP)
-                for node in backend.known
-            },
+            **{f"FENCEPOST_{node.upper()}_STATE": "existing" for node in self.existing},
             "FENCEPOST_ENV": self.name,
             "FENCEPOST_NET": subnets.net(self.slot),
             "FENCEPOST_OWNER": self.owner,

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, Self
 
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
+from infra.cluster.node_repair import mend
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults.fault_options import Members, Option, Options, Site, checked, drawn
@@ -223,7 +224,8 @@ def await_successor(target: Target, old: Node) -> str:
 def await_whole(target: Target) -> None:
     """Wait until every link answers and all members serve and follow one leader. Raises Failed.
 
-    A server that ended by itself is started again: one that found its disk full, say, or none of its peers.
+    A server that ended by itself is started again: one that found its disk full, say, or none of its peers. A learner
+    gets its vote.
     A failover that could not be undone while other faults were on is undone first.
     """
     if target.kind.has(Trait.REPLICA) and (pair := target.environment.failover()):
@@ -233,7 +235,7 @@ def await_whole(target: Target) -> None:
     def whole() -> bool:
         if not target.cluster.ready():
             for node in target.cluster.nodes:
-                node.revive()
+                mend(node, target.cluster)
             return False
         answers = target.prober.ask_all(endpoints, patience=1.0)
         return all(answer is LinkAnswer.ANSWERED for answer in answers)

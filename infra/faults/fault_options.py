@@ -21,7 +21,7 @@ Members = tuple[str, ...]  # the names of the members of a cluster, in order
 ALL_GROUPS: Final = tuple(map(client, GROUPS))
 
 LEADER: Final = "leader"  # stands for the node that leads at the moment of impact
-FOLLOWER: Final = "follower"  # stands for as many others as are a majority with the leader: of three, the first other
+FOLLOWER: Final = "follower"  # stands for as many voters as are a majority with the leader: of three, the first other
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,16 +206,15 @@ class Star:
         if self.leads not in self._heard_by(name):
             return None
         if self.backend == "zookeeper":
-            return Health("1", self.term, leader="leader" if name == self.leads else "follower")
+            role = "leader" if name == self.leads else "observer" if name in self.kind.observers else "follower"
+            return Health("1", self.term, leader=role)
         return Health("1", self.term, name, self.leads)
 
     def _elect(self) -> None:
-        able = [
-            name
-            for name in self.engines
-            if 2 * len(self._heard_by(name)) > len(self.engines)
-            and not (self.backend == "etcd" and "stalled" in self.disks.of(name))
-        ]
+        voters = [node.name for node in self.cluster.voters]
+        able = [name for name in voters if 2 * len(self._heard_by(name).intersection(voters)) > len(voters)]
+        if self.backend == "etcd":
+            able = [name for name in able if "stalled" not in self.disks.of(name)]
         if self.leads not in able:
             self.leads = able[0] if able else ""
             self.term += 1

@@ -108,6 +108,13 @@ def test_a_replica_follows_only_a_primary_with_the_same_known_history() -> None:
     assert not RedisReplication().follows(None, primary)
 
 
+def test_an_etcd_that_is_a_learner_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("infra.backends.etcd._ask", lambda *_: {"leader": "7", "isLearner": True})
+    monkeypatch.setattr("infra.backends.etcd.converse", lambda *_, **__: 'HTTP/1.1 200 OK\r\n\r\n{"isLearner":true}')
+    assert BACKENDS["etcd"].probe(Server("etcd1", "")) is None
+    assert BACKENDS["etcd"].refusal(Server("etcd1", "")).startswith("it is a learner")
+
+
 class TestLeader:
     def test_the_zookeeper_leader_of_the_later_epoch_counts(self) -> None:
         old, new = Health("3.9.3", term=4, leader="leader"), Health("3.9.3", term=5, leader="leader")
@@ -126,10 +133,12 @@ class TestLeader:
         assert BACKENDS["etcd"].leader([member("a", "a", 2), member("b", "b", 3), None]) is None
 
     def test_a_cluster_is_whole_when_all_members_follow_one_leader(self) -> None:
-        leader, follower = Health("3.9.3", leader="leader"), Health("3.9.3", leader="follower")
+        leader, follower, observer = (Health("3.9.3", leader=role) for role in ("leader", "follower", "observer"))
         assert BACKENDS["zookeeper"].whole([follower, leader, follower])
         assert not BACKENDS["zookeeper"].whole([leader, leader, follower])
         assert not BACKENDS["zookeeper"].whole([follower, leader, None])
+        assert BACKENDS["zookeeper"].whole([follower, leader, observer])
+        assert not BACKENDS["zookeeper"].whole([follower, observer])
         assert BACKENDS["redis"].whole([Health("8.0.2")] * 5)
 
 

@@ -28,7 +28,7 @@ HERE = {name: it for name, it in FAULTS.items() if not (it.planned or it.workloa
 CONTRACT = [
     (name, backend)
     for name, fault in HERE.items()
-    for backend in (*BACKENDS, "etcd=five", "zookeeper=five")
+    for backend in (*BACKENDS, "etcd=five", "zookeeper=five", "zookeeper=observer", "etcd=learner")
     if not (fault.applies(backend.partition("=")[0]) or {*fault.needs} <= {"workers", "skew"})
 ]
 
@@ -198,8 +198,12 @@ def test_bytes_one_way_are_stopped(backend: str, name: str, options: dict[str, A
     "backend, name, targets",
     ("zookeeper", "slow-disk", ["zk1 (leader), zk2 (follower)"]),
     ("zookeeper=five", "slow-disk", ["zk1 (leader), zk2 (follower), zk3 (follower)"]),
+    ("zookeeper=observer", "slow-disk", ["zk1 (leader), zk2 (follower)"]),
+    ("zookeeper=observer", "rejoin-then-lead", ["zk2", "zk3", "zk1 (leader)"]),
+    ("zookeeper=observer", "split-ring", ["zk3 hears only zk2; zk2 hears only zk1; zk1 hears only zk3"]),
     ("etcd", "rejoin-then-lead", ["etcd2", "etcd3", "etcd1 (leader)"]),
     ("etcd=five", "rejoin-then-lead", ["etcd2", "etcd3, etcd4", "etcd1 (leader)", "etcd5"]),
+    ("etcd=learner", "rejoin-then-lead", ["etcd2", "etcd3", "etcd1 (leader)"]),
 )
 def test_as_many_members_are_hit_as_it_takes(backend: str, name: str, targets: list[str]) -> None:
     with imagined(backend) as star:

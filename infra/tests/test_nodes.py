@@ -256,6 +256,15 @@ def test_only_a_lost_member_is_wiped(lost: bool, others_run: int, wiped: bool, m
     assert servers[2].done == (["wiped"] if wiped else [])
 
 
+def test_a_learner_gets_its_vote_from_the_others_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers, asked = [Server(name) for name in ETCDS], []
+    monkeypatch.setattr(Etcd, "promote", lambda _, others, member: asked.append((len(others), member)))
+    servers[2].ready = lambda: False
+    for servers[2].kind in (Etcd("three"), Etcd("learner")):
+        node_repair.mend(cast("Any", servers[2]), cast("Any", SimpleNamespace(nodes=servers)))
+    assert asked == [(2, "etcd3")]
+
+
 def roll(backend: str, version: str, primary: Server, replica: Server | None, patch: pytest.MonkeyPatch) -> list[str]:
     """The targets of the hits when a primary is rolled. Version 1 has the image `BOOTED`, version 2 `OTHER`."""
     patch.setattr(images, "resolve", lambda backend, version: images.Image(backend, f"mine:{version}"))

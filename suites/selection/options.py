@@ -61,7 +61,7 @@ def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str
     version = "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
     version += f"an image of your own (etcd=image:NAME); repeatable ({command('versions')} lists them)"
     add("--version-of", version, **versions)
-    shape = f"how many members a cluster of ours has; repeatable. One of: {', '.join(SHAPES)}"
+    shape = f"which members a cluster of ours has; repeatable. One of: {', '.join(SHAPES)}"
     add("--shape", shape, **repeatable, metavar="BACKEND=SHAPE")
     old = "with --to: certify an upgrade from this version, spelled as for --version-of, or this release of a client "
     add("--from", f"{old}library (kazoo=2.9); repeatable", **versions, dest="from_")

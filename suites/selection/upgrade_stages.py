@@ -66,7 +66,7 @@ def _steps(
     if column in (LEADER_LAST, LEADER_FIRST):
         yield from _upgrade(FOLLOWER if column == LEADER_LAST else LEADER, backend, rng, ttl, new, members)
     else:
-        count = len(members) if column == END else (len(members) + 1) // 2
+        count = len(members) if column == END else len(members) // 2 + 1
         yield _roll(new, FOLLOWER, count)
         yield _roll(old, FOLLOWER, count)
 

@@ -56,7 +56,7 @@ class TestBadInput:
         ({"version_of": ["etcd=image:"]}, ["BACKEND=VERSION"]),
         ({"version_of": ["etcd=3.4", "etcd=3.5"]}, ["etcd=3.4", "etcd=3.5"]),
         ({"backend": ["nope"]}, BACKENDS),
-        ({"shape": ["redis=five"]}, ["--shape redis=five: there is no such shape", "zookeeper=five, etcd=three"]),
+        ({"shape": ["redis=five"]}, ["--shape redis=five: there is no such shape", "=observer, etcd=three"]),
         ({"shape": ["etcd=five", "etcd=three"]}, ["--shape etcd=three: etcd=five is asked for as well"]),
         ({"shape": ["etcd=five"], "target": ["etcd=a:1"]}, ["--shape etcd=five: --target etcd=... has the nodes"]),
         ({"python": "/nowhere"}, ["--python /nowhere: does not run as Python 3.11 or newer", "No such file"]),

@@ -10,7 +10,7 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.tests.build import cases
-from infra.backends import BACKENDS, shaped
+from infra.backends import BACKENDS, SHAPES, shaped
 from infra.faults.plan import Plan
 from results.stages import BASELINE, BROKEN_SERVER, CALIBRATION, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK
 from results.terminal.progress import Key, Progress
@@ -126,7 +126,7 @@ def plan(column: str, backend: str, shape: str = "") -> Plan:
 
 
 @pytest.mark.parametrize("column", ROLLING)
-@pytest.mark.parametrize(("backend", "shape"), [*((backend, "") for backend in BACKENDS), ("etcd", "five")])
+@pytest.mark.parametrize(("backend", "shape"), [*SHAPES.values(), ("redis", ""), ("postgres", "")])
 def test_a_plan_moves_every_member_that_there_is(backend: str, shape: str, column: str) -> None:
     if because := upgrade_stages.impossible(column, backend, OLD, NEW):
         assert because == "a single server has no mixed state"

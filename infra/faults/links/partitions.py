@@ -87,7 +87,7 @@ def _isolated(follower: int | None) -> Callable[[Target], Partition]:
                 return fault.await_successor(target, victim)
             return await_noticed(target, lambda: victim.health() is None, "it still serves after")
 
-        role = "leader" if victim is leader else "follower"
+        role = "leader" if victim is leader else "follower" if victim in target.cluster.voters else "observer"
         return Partition(_across([victim.name], peers), f"{victim.name} ({role}) from {', '.join(peers)}", remark)
 
     return partition
@@ -195,7 +195,10 @@ def _halves(site: Site, nodes: tuple[str, ...], groups: Sequence[str] = ()) -> F
 
 
 def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
-    """Each node hears only the nodes after it in this order, as many as make a majority together with itself."""
+    """Each node hears only the nodes after it in this order, as many as make a majority together with itself.
+
+    An observer keeps its links: whoever it hears, it does not vote.
+    """
     majority = len(order) // 2
     if not site.has(Trait.LEADER):
         # The majorities lie as far apart as possible: of five servers 1-3, 3-5 and 5-2.
@@ -205,13 +208,14 @@ def _ring(site: Site, order: tuple[str, ...]) -> FaultInjection:
 
     def partition(target: Target) -> Partition:
         """Of an odd number of nodes, no two hear each other, so no node leads."""
-        hears = {node: _after(order, number, majority) for number, node in enumerate(order)}
-        lost = [(a, b) for b in order for a in order if a != b and a not in hears[b]]
+        ring = [node for node in order if node not in target.kind.observers]
+        hears = {node: _after(ring, number, len(ring) // 2) for number, node in enumerate(ring)}
+        lost = [(a, b) for b in ring for a in ring if a != b and a not in hears[b]]
         words = "; ".join(f"{node} hears only {', '.join(others)}" for node, others in hears.items())
         nobody = lambda: target.cluster.leader() is None  # noqa: E731
         return Partition(lost, words, lambda: await_noticed(target, nobody, "there is still a leader after"))
 
-    return CutPeers(Cut.DROP, f"let each node hear only the next of {', '.join(order)}", partition)
+    return CutPeers(Cut.DROP, f"let each voter hear only the next of {', '.join(order)}", partition)
 
 
 def _bridge(site: Site, bridge: str, nodes: Sequence[str] = (), groups: Sequence[str] = ()) -> FaultInjection:
@@ -238,6 +242,7 @@ def _bridge(site: Site, bridge: str, nodes: Sequence[str] = (), groups: Sequence
 
 
 def _half(site: Site) -> int:
+    """Most nodes that are fewer than half. They are fewer than half of the voters, too: one observer at most is not."""
     return (len(site.members) - 1) // 2
 
 

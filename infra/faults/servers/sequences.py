@@ -79,12 +79,12 @@ class Cascade(fault.OnNodes):
 
 @dataclass(frozen=True, slots=True)
 class RejoinThenLead(fault.OnNodes):
-    """A follower is away and returns. A minority, of three the other one, is away when all others are killed but the
-    first, so the first has to lead.
+    """A follower is away and returns. A minority, of three the other one, is away when another minority is killed, the
+    leader with it. So one that was there has to lead: of an odd number of voters, the first.
     """
 
     def describe(self) -> str:
-        return f"a follower misses {AWAY} writes and returns, a minority misses {AWAY}, then all others are killed,"
+        return f"a follower misses {AWAY} writes, then a minority does, then another is killed with the leader,"
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by writes that are acknowledged meanwhile, and by who leads in the end."""
@@ -94,23 +94,25 @@ class RejoinThenLead(fault.OnNodes):
             _start(target, [first])
             if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
                 raise (Failed if target.alone else Nobody)(f"{first.name} does not come back")
-            others = self._followers(target, first)[: (len(target.cluster.nodes) - 1) // 2]
+            minority = (len(target.cluster.voters) - 1) // 2
+            others = self._followers(target, first)[:minority]
             hits.append(self._away(target, *others))
             leader = fault.leader(target, ANSWERED_WITHIN)
             elected = leader is first  # it may lead already, on an overloaded machine
             if not elected:
                 hits.append(_kill(target, [leader], LEADER, 0))
-                if rest := [node for node in target.cluster.nodes if node not in (first, leader, *others)]:
-                    hits.append(_kill(target, rest, "", 0))
+                rest = [node for node in target.cluster.voters if node not in (first, leader, *others)]
+                if beside := rest[: minority - 1]:
+                    hits.append(_kill(target, beside, "", 0))
             _start(target, others)
-            if target.alone and not elected and (leads := fault.leader(target, ANSWERED_WITHIN)) is not first:
-                raise Failed(f"{leads.name} leads, though only {first.name} can have all that was acknowledged")
+            if target.alone and not elected and (leads := fault.leader(target, ANSWERED_WITHIN)) in others:
+                raise Failed(f"{leads.name} leads, though it cannot have all that was acknowledged")
         return hits
 
     def _followers(self, target: Target, *but: Node) -> list[Node]:
         """The followers that are none of `but`."""
         leader = fault.leader(target, ANSWERED_WITHIN)
-        return [node for node in target.cluster.nodes if node not in (leader, *but)]
+        return [node for node in target.cluster.voters if node not in (leader, *but)]
 
     def _away(self, target: Target, *nodes: Node) -> Hit:
         hit = _kill(target, nodes, "", 0)
@@ -182,7 +184,7 @@ SEQUENCES: Final = (
         "rejoin-then-lead",
         "a member that was away while much was written catches up, and leads while the next one does",
         fault.always(RejoinThenLead()),
-        how="Docker: SIGKILL and start of one follower, of a minority, and of all others",
+        how="Docker: SIGKILL and start of one follower, of a minority, and of another minority with the leader",
         sees="connections closed; a leader that had been away",
     ),
 )

@@ -69,7 +69,7 @@ def hit_by(target: Target, names: Sequence[str]) -> Iterator[tuple[Node, str]]:
         if name == LEADER and leads:
             yield leads, LEADER
         elif name == FOLLOWER:
-            others = [node for node in target.cluster.nodes if node is not leads]
+            others = [node for node in target.cluster.voters if node is not leads]
             yield from ((node, FOLLOWER) for node in others[: (len(others) + 1) // 2])
         else:
             yield target.node(name), ""

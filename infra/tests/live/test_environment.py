@@ -76,10 +76,12 @@ class TestEnvironment:
         assert b"database system is ready" in environment.logs("store")
 
 
-@on("zookeeper", "etcd=five")
+@on("zookeeper", "zookeeper=observer", "etcd=five")
 def test_a_majority_has_a_leader_and_without_one_nobody_leads(target: Target) -> None:
     assert OwnEnvironment.attach(target.environment.name).members(target.backend) == target.members
-    *few, last = victims = target.cluster.nodes[: len(target.members) // 2 + 1]
+    roles = {node.name: health and health.leader for node, health in target.cluster.all_healths().items()}
+    assert [name for name, role in roles.items() if role == "observer"] == list(target.kind.observers)
+    *few, last = victims = target.cluster.voters[: (len(target.cluster.voters) + 1) // 2]
     for victim in few:
         victim.kill()
     await_(lambda: target.cluster.leader() not in (None, *few))

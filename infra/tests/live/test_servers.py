@@ -41,17 +41,18 @@ def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironme
         await_kept(target, "before", victim)
 
 
-@on("etcd")
+@on("etcd", "etcd=learner")
 def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target) -> None:
-    def members() -> dict[str, str]:
+    def members(learners: int = 0) -> dict[str, str]:
         endpoint = target.cluster.nodes[0].endpoint
         listed = hurting.until(lambda: hurting.answer_of_etcd(endpoint, "cluster/member/list"))["members"]
-        return {member["name"]: member["ID"] for member in listed}
+        assert sum(member.get("isLearner", False) for member in listed) == learners
+        return {member.get("name", ""): member["ID"] for member in listed}
 
     for _ in range(2):  # the second time, the member was replaced before
         before = members()
         with done(target, "wipe-server", nodes=["etcd2"]):
-            pass
+            members(learners=len(target.kind.learners))
         after = members()
         assert after.keys() == before.keys() == set(names(target))
         assert [name for name in after if after[name] != before[name]] == ["etcd2"]
