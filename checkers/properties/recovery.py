@@ -219,8 +219,7 @@ def _why(view: View, case: KeyRecovery, until: int) -> str:
         why += f", not counting {unasked / 1e9:.3f} s in which nobody asked for it"
     granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
     asked, answer = _who_asked(view, key, healed, since, until)
-    if granted is not None:
-        answer += f". The next grant was {view.who(granted.process)}'s, at {clock(granted.ret)}"
+    answer += f". The next grant was {view.who(granted.process)}'s, at {clock(granted.ret)}" if granted else ""
     vain = f"nobody got the lock within {bound / 1e9:g} s from {clock(since)} on, when {why}"
     return f"So {asked}, and {vain}. Up to {clock(until)} {answer}."
 

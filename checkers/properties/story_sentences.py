@@ -27,10 +27,7 @@ _DONE: Final = {
     "change-leader": "changed leaders:",
 }  # fmt: skip
 """Name or kind of a fault on servers or links → what it did to its target, if `hit` is not plain enough."""
-_UNDONE: Final = {
-    "clock": "set the clock right again", "kill": "started again what it had killed,",
-    "wipe": "started again, empty, what it had wiped,",
-}  # fmt: skip
+_UNDONE: Final = {"clock": "set the clock right again", "wipe": "started again, empty, what it had wiped,"}
 """Kind of a fault on servers or links → what its heal did, if `was undone` is not plain enough."""
 _LASTING: Final = frozenset({"cut", "slow", "pause", "disk", "refuse", "clock-strobe", "clock-drift"})
 """Names or kinds of faults on servers or links that go on: a story says when they began and were in force."""
@@ -75,13 +72,6 @@ class FaultTeller:
         hits = [hit for hit in self._view.struck if hit.owner and hit.applied <= at]
         in_line = [hit for hit in hits if hit.owner == hold.session and hold.inv <= hit.applied <= hold.ret]
         return [*in_line, *(hit for hit in hits if hit.owner == hold.owner)]
-
-    def suffered(self, hold: Hold, hits: Iterable[FaultInterval]) -> list[Sentence]:
-        """What each fault did to a holder. hits: of the holder."""
-        by_deed = grouped(hits, lambda hit: (hit.name, hit.kind, hit.owner)).values()
-        who = self._view.who(hold.process)
-        each = (self.hit(who, same, hold.ret * (same[0].owner == hold.owner)) for same in by_deed)
-        return [replace(hit, more=("it waited for the lock then",) * (hit.at < hold.ret)) for hit in each]
 
     def hit(self, worker: str, same: Sequence[FaultInterval], since: int = 0) -> Sentence:
         """What a fault did to a worker: to its process, its job, the thread that renews, or both. same: its hits.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from checkers.history.counting import grouped
 from checkers.history.finding import Finding
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
@@ -19,14 +20,13 @@ from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, S
 
 FULL_STORIES: Final = 50
 """How many violations of one result get a whole story. The others get only its last sentence."""
-HERD: Final = "herd"  # the kind of findings whose story says how often each client was woken
 HUNG: Final = "kept-by-a-hung-holder"  # the kind of findings whose conclusion says whether the lease was renewed
 NOT_RECOVERED: Final = "not-recovered"  # the kind of findings whose conclusion says who asked for the lock
-OF_CALLS: Final = frozenset({HERD, "hung-call"})
+OF_CALLS: Final = frozenset({"herd", "hung-call"})
 """Kinds of findings on calls: of an acquire their story tells the call, whether it was granted or not."""
 OF_TOKENS: Final = ("token-", "grant-not-kept", "released-grant-kept")
 """How kinds of findings on tokens begin. Other stories name the tokens of grants only beside accesses to a store."""
-WITHOUT_FAULTS: Final = frozenset({HERD, "deadlock", "kept-by-another-name"})
+WITHOUT_FAULTS: Final = frozenset({"herd", "deadlock", "kept-by-another-name"})
 """Kinds of findings that no fault causes: they follow from how clients ask, or from what the service wakes."""
 WITH_ENDS: Final = frozenset(
     {"overlap", "believed-too-long", "believed-past-lease", "freed-by-inner-release", "kept-by-another-name"}
@@ -95,7 +95,7 @@ class Narrator:
         meanwhile = self._released_meanwhile(holds, kind)
         sentences = [self._did(row, locks, holds) for row in (*beside, *meanwhile)]
         for hold in dict.fromkeys(own for _, own in view.with_holds(meanwhile) if own not in holds):
-            sentences += self._faults.suffered(hold, self._faults.hits(hold, broken.at))
+            sentences += self._held(hold, broken, locks, last=False, ends=False)[1:]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         left = min((hold.left for hold in holds), default=0)
         tokens = kind.startswith(OF_TOKENS) or any(view.f[row] in (F.READ, F.WRITE) for row in rows)
@@ -106,8 +106,6 @@ class Narrator:
             sentences += self._held(named, broken, locks, last=hold is last, ends=ends)
         if kind == "overtaken":
             sentences += map(self._waited, rows)
-        if kind == HERD:
-            sentences = [replace(each, more=(*each.more, *self._woken(each.rows))) for each in sentences]
         if kind not in WITHOUT_FAULTS:
             until = view.inv[rows[-1]] if kind == "vanished" else broken.at  # it may vanish up to the final read
             sentences += self._faults.struck(holds, until, all_told=kind == NOT_RECOVERED)
@@ -118,16 +116,10 @@ class Narrator:
         if kind not in ("granted-while-held", "overlap") or len(holds) < 2:
             return []
         view, first, last = self._view, min(holds, key=lambda hold: hold.ret), max(holds, key=lambda hold: hold.ret)
-        own = {hold.owner for hold in holds}
         rows = view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO))
-        there = (row for row in rows if view.key[row] == first.key and first.start <= view.inv[row] <= last.latest)
-        others = (row for row in there if view.flags[row] & LATE or view.owner[row] not in own)
-        return [row for row in others if view.flags[row] & LATE or self._of_a_lost_hold(row, first)][-FREEING:]
-
-    def _of_a_lost_hold(self, row: int, holder: Hold) -> bool:
-        """Whether a release was sent, after another's grant, for a grant from before it."""
-        own = self._view.hold_of(row)
-        return own is not None and own.ret < holder.ret <= self._view.inv[row]
+        there = [row for row in rows if view.key[row] == first.key and first.start <= view.inv[row] <= last.latest]
+        lost = {row for row, own in view.with_holds(there) if own.ret < first.ret <= view.inv[row]}
+        return [row for row in there if view.flags[row] & LATE or row in lost][-FREEING:]
 
     def _locks(self, rows: Iterable[int]) -> dict[int, str]:
         """Key → what its holder gets: "the lock", or "a permit", if there is only one key, else "lock A", ..."""
@@ -147,7 +139,10 @@ class Narrator:
         """
         clock, view, worker, kind = self.clock, self._view, self._view.who(hold.process), broken.kind
         hits = [] if kind in WITHOUT_FAULTS else self._faults.hits(hold, broken.at)
-        sentences = self._faults.suffered(hold, hits)
+        by_deed = grouped(hits, lambda hit: (hit.name, hit.kind, hit.owner)).values()
+        sentences = [self._faults.hit(worker, same, hold.ret * (same[0].owner == hold.owner)) for same in by_deed]
+        waited_then = ("it waited for the lock then",)
+        sentences = [replace(each, more=waited_then * (each.at < hold.ret)) for each in sentences]
         more: tuple[str, ...] = ()
         waited = last and kind in (HUNG, "freed-late")
         itself, (renewed, expiry) = view.gave_itself(hold.row), self._lease(hold, broken)
@@ -232,12 +227,6 @@ class Narrator:
         deed = f"asked for the lock at {self.clock(inv)}"
         return Sentence(inv, view.who(view.process[row]), deed, more=more, rows=(row,))
 
-    def _woken(self, rows: Iterable[int]) -> tuple[str, ...]:
-        """How often clients were woken while they waited."""
-        view = self._view
-        woken = (view.value[row] for row in rows if view.value[row] > 0)
-        return tuple(f"it was woken {'once' if times == 1 else f'{times} times'} while it waited" for times in woken)
-
     def _did(self, row: int, locks: Mapping[int, str], holds: Sequence[Hold]) -> Sentence:
         """One operation: who asked for it and how it ended. holds: the grants of the story."""
         view = self._view
@@ -251,7 +240,9 @@ class Narrator:
             had = "had " * any(inv < moment < ret < INFINITY for moment in moments)
             asked = f"{had}asked for {locks[view.key[row]]}{self._purpose(flags & SHARED)} at {self.clock(inv)}"
             end = {Outcome.OK: "got it", Outcome.INFO: ending(row, view)}.get(Outcome(outcome), self._failed(row))
-            return Sentence(at, who, f"{asked} and {end}{f' at {self.clock(ret)}' * (ret < INFINITY)}", rows=(row,))
+            woken = f"it was woken {'once' if value == 1 else f'{value} times'} while it waited"
+            when = f" at {self.clock(ret)}" * (ret < INFINITY)
+            return Sentence(at, who, f"{asked} and {end}{when}", more=(woken,) * (value > 0 and not holds), rows=(row,))
         lists, done = view.facts.keeps_lists, ""
         if kind == F.WRITE:
             written = f"element {value} to {_list_up_to(view.base[row])}" if lists else value

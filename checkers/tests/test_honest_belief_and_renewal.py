@@ -197,8 +197,7 @@ def followed(**more: Any) -> Book:
 FOREIGN_RELEASE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}
 ANOTHERS = {"told": ("So worker 1's release was acknowledged although worker", "held it by then")}
 NOT_ITS_OWN = {"holders": (0, 1), "told": ("although worker 2 had been granted the lock after it.",)}
-EXERCISED = {**GOOD, STALE_RELEASES: 1}
-IN_DOUBT = {"valid": True, "unexercised": "nobody released what another held by then"}
+EXERCISED, IN_DOUBT = {**GOOD, STALE_RELEASES: 1}, {"unexercised": "nobody released what another held by then"}
 LONG_LEASE = followed(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
 # Worker 2 has released by 32, and worker 3 holds the lock from 35 on.
 THREE = followed().release(31, 32, 2).acquire(33, 35, 3).release(36, 37, 1)
