@@ -73,10 +73,10 @@ class FaultTeller:
         in_line = [hit for hit in hits if hit.owner == hold.session and hold.inv <= hit.applied <= hold.ret]
         return [*in_line, *(hit for hit in hits if hit.owner == hold.owner)]
 
-    def hit(self, worker: str, same: Sequence[FaultInterval], since: int = 0) -> Sentence:
+    def hit(self, worker: str, same: Sequence[FaultInterval], hold: Hold | None = None) -> Sentence:
         """What a fault did to a worker: to its process, its job, the thread that renews, or both. same: its hits.
 
-        since: ns; the sentence does not stand before this.
+        hold: whose holder was hit; of its own hits the sentence does not stand before the grant.
         """
         clock, kind, workers = self._view.clock, same[0].kind, self._view.facts.workers
         renewal = {fault.process >= 0 and fault.process // workers % 2 == 1 for fault in same}
@@ -87,7 +87,9 @@ class FaultTeller:
         was = "was" if whole else f"{threads} {'was' if len(renewal) == 1 else 'were'}"
         happened = f"{was} {_HITS.get(kind, 'hit')} by {same[0].name}"
         when = f"at {clock(applied)}" if kind == "kill" else span
-        return Sentence(max(applied, since), worker, f"{happened} {when}", owns=not whole)
+        since = hold.ret if hold is not None and hold.owner == same[0].owner else 0
+        more = ("it waited for the lock then",) * (hold is not None and max(applied, since) < hold.ret)
+        return Sentence(max(applied, since), worker, f"{happened} {when}", owns=not whole, more=more)
 
     def struck(self, holds: Sequence[Hold], at: int, *, all_told: bool) -> list[Sentence]:
         """What faults did to servers or links between the first grant and the violation, and which leases they met.

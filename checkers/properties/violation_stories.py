@@ -5,7 +5,6 @@ release. The last one, the conclusion, says what was broken and what that costs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from checkers.history.counting import grouped
@@ -94,7 +93,9 @@ class Narrator:
             holds, beside = [hold for hold in holds if hold.ret <= broken.at], []
         meanwhile = self._released_meanwhile(holds, kind)
         sentences = [self._did(row, locks, holds) for row in (*beside, *meanwhile)]
-        for hold in dict.fromkeys(own for _, own in view.with_holds(meanwhile) if own not in holds):
+        for hold in dict.fromkeys(
+            own for _, own in view.with_holds(meanwhile) if own not in holds and own.key in locks
+        ):
             sentences += self._held(hold, broken, locks, last=False, ends=False)[1:]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         left = min((hold.left for hold in holds), default=0)
@@ -140,9 +141,7 @@ class Narrator:
         clock, view, worker, kind = self.clock, self._view, self._view.who(hold.process), broken.kind
         hits = [] if kind in WITHOUT_FAULTS else self._faults.hits(hold, broken.at)
         by_deed = grouped(hits, lambda hit: (hit.name, hit.kind, hit.owner)).values()
-        sentences = [self._faults.hit(worker, same, hold.ret * (same[0].owner == hold.owner)) for same in by_deed]
-        waited_then = ("it waited for the lock then",)
-        sentences = [replace(each, more=waited_then * (each.at < hold.ret)) for each in sentences]
+        sentences = [self._faults.hit(worker, same, hold) for same in by_deed]
         more: tuple[str, ...] = ()
         waited = last and kind in (HUNG, "freed-late")
         itself, (renewed, expiry) = view.gave_itself(hold.row), self._lease(hold, broken)
@@ -178,7 +177,7 @@ class Narrator:
         token = f" with token {hold.token}" * (hold.token != NONE)
         got = f"{locks[hold.key]}{self._purpose(hold.shared)}"
         asked = f"had asked for {got} at {clock(hold.inv)} and got it{token}" if waited else f"was granted {got}{token}"
-        at, until = (hold.start, hold.latest) if kind == "no-room" else (hold.ret, hold.ret)
+        at, until = (hold.start, hold.latest) if kind == "no-room" and not itself else (hold.ret, hold.ret)
         granted = f"{f'took {got}{token} without a grant' if itself else asked} {self._faults.span(at, until)}"
         sentences.insert(0, Sentence(at, worker, granted, more=more, rows=(hold.row,), granted=hold.token))
         return [*sentences, *(self._parting(worker, hold) if ends and hold.release not in broken.rows else ())]
