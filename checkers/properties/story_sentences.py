@@ -74,10 +74,7 @@ class FaultTeller:
         return [*in_line, *(hit for hit in hits if hit.owner == hold.owner)]
 
     def hit(self, worker: str, same: Sequence[FaultInterval], hold: Hold | None = None) -> Sentence:
-        """What a fault did to a worker: to its process, its job, the thread that renews, or both. same: its hits.
-
-        hold: whose holder was hit; of its own hits the sentence does not stand before the grant.
-        """
+        """What a fault did to a worker: its process, job, thread that renews, or both. same: its hits, on a holder."""
         clock, kind, workers = self._view.clock, same[0].kind, self._view.facts.workers
         renewal = {fault.process >= 0 and fault.process // workers % 2 == 1 for fault in same}
         applied, healing = min(fault.applied for fault in same), max(fault.healing for fault in same)

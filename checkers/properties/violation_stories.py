@@ -93,9 +93,8 @@ class Narrator:
             holds, beside = [hold for hold in holds if hold.ret <= broken.at], []
         meanwhile = self._released_meanwhile(holds, kind)
         sentences = [self._did(row, locks, holds) for row in (*beside, *meanwhile)]
-        for hold in dict.fromkeys(
-            own for _, own in view.with_holds(meanwhile) if own not in holds and own.key in locks
-        ):
+        lost = (own for _, own in view.with_holds(meanwhile) if own.key in locks and own not in holds)
+        for hold in dict.fromkeys(lost):
             sentences += self._held(hold, broken, locks, last=False, ends=False)[1:]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         left = min((hold.left for hold in holds), default=0)
