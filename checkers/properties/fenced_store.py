@@ -69,7 +69,7 @@ def _examine(view: View) -> Examined:
         undecided.append(f"store mode {mode!r} is not known here")
     for key, model in searched.items():
         try:
-            findings += _searched(by_key[key], model, proof)
+            findings += _searched(view, by_key[key], model, proof)
         except OutOfBudget as spent:
             undecided.append(f"{view.facts.keys[key]}: {spent}")
     order = Proof("order", tuple(proof)) if proof else None
@@ -97,7 +97,7 @@ def _following(view: View) -> dict[int, tuple[int, int]]:
     return superseded(view) if view.facts.store in BY_THE_CLOCK else next_granted(view)
 
 
-def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Finding]:
+def _searched(view: View, ops: Operations, model: Model, proof: list[int]) -> Iterator[Finding]:
     """Raises OutOfBudget."""
     searched = search(ops, model)
     if searched.valid is None:
@@ -109,8 +109,12 @@ def _searched(ops: Operations, model: Model, proof: list[int]) -> Iterator[Findi
     stuck = by_row[searched.stuck.rows[0]]
     before = [access for access in ops if access.ok and access.ret < stuck.inv and access.owner != stuck.owner]
     rows = [max(before, key=lambda access: access.ret).row] if before else []
-    why = "So the store broke its rule: a grant's first access makes it the owner, and only the owner may write."
-    why = why if isinstance(model, CompareOwner) else ""
+    why = ""
+    if isinstance(model, CompareOwner):
+        owners = dict.fromkeys((stuck.owner, *(by_row[row].owner for row in rows)))
+        first = (next(access for access in ops if access.owner == owner) for owner in owners)
+        sent = "; ".join(f"{view.who(view.process[each.row])}'s: {view.clock(each.inv)}" for each in first)
+        why = f"So the store broke its rule that only the grant whose first access came last may write ({sent})."
     yield Finding("no-order", stuck.inv, (*rows, *searched.stuck.rows[1:], stuck.row), conclusion=why)
 
 

@@ -88,7 +88,7 @@ def _examine_herd_free(view: View) -> Examined:
         if (wakes := sum(view.value[row] for row in woken)) > allowed:
             most = sorted(woken, key=lambda row: (-view.value[row], row))[:WITNESSES]
             at = max((view.ret[row] for row in woken if view.outcome[row] != Outcome.INFO), default=view.finish)
-            why = f"So waiting clients were woken {wakes} times, though {allowed} times would have been enough."
+            why = f"So {wakes} wake-ups came to {len(woken)} requests in all, though {allowed} would have been enough."
             findings.append(Finding("herd", at, tuple(sorted(most)), conclusion=why))
     return Examined(findings)
 

@@ -81,9 +81,10 @@ def _in_vain(view: View) -> list[Finding]:
     kept = [given for given in granted if length(clipped(given.waiting, given.hold.freed, given.hold.expiry)) >= share]
     if len(kept) < LEAST:
         return []
-    why = f"So this release had no effect, as {len(kept) - 1} before it: the lock was granted again only when the last"
     last = kept[-1]
-    return [_told(view, last, last.hold.expiry, "released-in-vain", f"{why} holder's lease could have ended.")]
+    why = f"So this release, like {len(kept) - 1} before it, freed nothing: the lock was granted again only when the"
+    why += f" lease could have ended, at {view.clock(last.hold.expiry)}."
+    return [_told(view, last, last.hold.expiry, "released-in-vain", why)]
 
 
 def _told(view: View, given: HandOver, at: int, kind: str = "handed-over-late", why: str = "") -> Finding:

@@ -22,6 +22,7 @@ from checkers.history.interval_sets import Span, length, moment, united, without
 from checkers.history.order_of_grants import superseded
 from checkers.history.view import View
 from checkers.properties.property import HANGS, ONE_HOLDER, Examined, Need, Property
+from checkers.properties.releases import holder, whose
 from checkers.properties.shared_counters import Exercise, fault_missed, lock_unexercised, stalls_by_worker, unless
 from checkers.row_format import INFINITY, F, Outcome, Reason
 
@@ -66,7 +67,7 @@ def _examine_belief(view: View) -> Examined:
 def _false_belief(view: View, hold: Hold, at: int, bound: int, later: int | None = None) -> Finding:
     """later: the acquire row of the grant that the client did not know of; None if its lease can have been over."""
     believed = f"So {view.who(hold.process)} believed until {view.clock(belief_end(hold))} that it held the lock"
-    allowed = f"the bound is {bound / 1e9:g} s"
+    allowed = f"the lock promises that such a belief ends within {bound / 1e9:g} s"
     if later is None:
         why = f"{believed}, though its lease was due to end at {view.clock(hold.expiry)}; {allowed}."
         return Finding("believed-past-lease", at, (hold.row,), (hold.row,), why)
@@ -113,11 +114,9 @@ def _examine_renewal(view: View) -> Examined:
             over = hold.released if lease.session else INFINITY  # a session outlives a grant that was released
             if given < over:
                 rows = (hold.row, later)
-                findings += (
-                    Finding("renewed-though-lost", view.inv[row], (*rows, row), rows)
-                    for row in lease.renewed
-                    if given < view.inv[row] < over
-                )
+                for row in (row for row in lease.renewed if given < view.inv[row] < over):
+                    why = whose(view, hold, holder(view, hold, later, view.inv[row]), row)
+                    findings.append(Finding("renewed-though-lost", view.inv[row], (*rows, row), rows, why))
         refusals = [
             (row, tuple(hold.row for hold in lease.holds if hold.ret <= view.inv[row] < hold.released))
             for row in lease.refused
@@ -147,8 +146,8 @@ def _renewed_by_nobody(view: View) -> Iterator[Finding]:
         if span is not None:
             hold = view.holds.by_owner.get(view.owner[row])
             holders = () if hold is None else (hold.row,)
-            nobody = f"no server could have answered it from {view.clock(span[1])} to {view.clock(span[2])}"
-            why = f"So {view.who(view.process[row])}'s renewal was acknowledged although {nobody}."
+            nobody = f"from {view.clock(span[1])} to {view.clock(span[2])} no server could have answered it"
+            why = f"So {view.who(view.process[row])}'s client took its renewal for acknowledged although {nobody}."
             yield Finding("renewed-by-nobody", view.ret[row], (*holders, row), holders, why)
 
 

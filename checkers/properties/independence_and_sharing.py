@@ -47,9 +47,9 @@ def _examine_name(view: View) -> Examined:
                 at = view.ret[row] if lied else moment(free, bound or 0)
                 holders = _met(view, row, at)
                 limit = "" if lied else f" for longer than {(bound or 0) / 1e9:g} s"
-                why = (
-                    f"So {view.who(view.process[row])} was kept{limit} from its lock, which nobody else held or wanted."
-                )
+                took = "took two locks for one: it " * bool(holders)
+                why = f"So the service {took}kept {view.who(view.process[row])}{limit} from a lock that nobody else"
+                why += " held or wanted."
                 findings.append(Finding("kept-by-another-name", at, (*holders, row), holders, why))
     return Examined(findings, {SLOWEST: slowest // 1_000_000})
 

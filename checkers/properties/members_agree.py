@@ -168,13 +168,13 @@ def _against_grants(
 def _conclusion(view: View, wrong: Disagreement) -> str:
     more = (f"{len(wrong.what) - NAMED} more",) if len(wrong.what) > NAMED else ()
     what = {
-        "members-differ": "the members did not hold the same",
-        "grant-not-kept": "a member lacked a grant that was in force",
-        "released-grant-kept": "a member still held a grant whose release had been acknowledged",
-        "write-not-kept": "a member lacked acknowledged writes to keys beside the locks",
-        "removed-write-kept": "a member still held keys beside the locks whose removal had been acknowledged",
+        "members-differ": "the members differed in",
+        "grant-not-kept": "a member lacked a grant that was in force:",
+        "released-grant-kept": "a member still held a grant whose release had been acknowledged:",
+        "write-not-kept": "a member lacked acknowledged writes to keys beside the locks:",
+        "removed-write-kept": "a member still held keys beside the locks whose removal had been acknowledged:",
     }[wrong.kind]
-    return f"So at {view.clock(wrong.at)} {what}: {listing([*wrong.what[:NAMED], *more])}."
+    return f"So at {view.clock(wrong.at)} {what} {listing([*wrong.what[:NAMED], *more])}."
 
 
 MEMBERS_AGREE: Final = Property(

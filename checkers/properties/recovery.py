@@ -192,7 +192,7 @@ def _without_answers(view: View) -> Iterator[Finding]:
 def _heal(view: View) -> str:
     """That the fault was undone that was undone last."""
     healed = _healed(view)
-    return next(fault.name for fault in view.struck if fault.healed == healed) + " was undone"
+    return next(fault.name for fault in view.struck if fault.healed == healed) + " had been undone"
 
 
 def _healed(view: View) -> int:
@@ -219,7 +219,7 @@ def _why(view: View, case: KeyRecovery, until: int) -> str:
         why += f", not counting {unasked / 1e9:.3f} s in which nobody asked for it"
     granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
     asked, answer = _who_asked(view, key, healed, since, until)
-    answer += f"; {view.who(granted.process)} got the lock at {clock(granted.ret)}" if granted is not None else ""
+    answer += f". The next grant was {view.who(granted.process)}'s, at {clock(granted.ret)}" if granted else ""
     vain = f"nobody got the lock within {bound / 1e9:g} s from {clock(since)} on, when {why}"
     return f"So {asked}, and {vain}. Up to {clock(until)} {answer}."
 
@@ -235,7 +235,7 @@ def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> tup
     if last is None:
         return asked, "there was no answer"
     error = error_text(last, view)
-    answer = f"the last call that returned, {view.who(view.process[last])}'s, {ending(last, view)}"
+    answer = f"{view.who(view.process[last])}'s call was the last to return: it {ending(last, view)}"
     return asked, f"{answer} at {view.clock(view.stopped[last])}" + (f": {error}" if error else "")
 
 

@@ -35,8 +35,8 @@ def _examine_owner_release(view: View) -> Examined:
     findings = []
     for row, hold, later in view.once(_stale_releases):
         if view.outcome[row] == Outcome.OK:
-            other = _holder(view, hold, later, view.inv[row])
-            rows, why = (hold.row, other.row), _whose(view, hold, other, view.inv[row])
+            other = holder(view, hold, later, view.inv[row])
+            rows, why = (hold.row, other.row), whose(view, hold, other, row)
             findings.append(Finding("released-anothers", view.inv[row], (*rows, row), rows, why))
     return Examined(findings)
 
@@ -56,12 +56,13 @@ def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
     ]
 
 
-def _whose(view: View, own: Hold, other: Hold, at: int) -> str:
-    """The sentence that says what was broken. If nobody held the lock at that moment, it was not another's either."""
-    whose = f"{view.who(own.process)}'s"
-    if other.core_end > at:
-        return f"So {whose} release was acknowledged although {view.who(other.process)} held the lock by then."
-    return f"So {whose} release was acknowledged although {view.who(other.process)} had been granted the lock since."
+def whose(view: View, own: Hold, other: Hold, row: int) -> str:
+    """What a release or a renewal broke. If nobody held the lock at that moment, it was not another's either."""
+    what = "release" if view.f[row] == F.RELEASE else "renewal"
+    since = f"{view.who(other.process)}, granted the lock at {view.clock(other.ret)}, held it by then"
+    if other.core_end <= view.inv[row]:
+        since = f"{view.who(other.process)} had been granted the lock after it"
+    return f"So {view.who(own.process)}'s {what} was acknowledged although {since}."
 
 
 def _ends(view: View) -> dict[int, list[int]]:
@@ -69,7 +70,7 @@ def _ends(view: View) -> dict[int, list[int]]:
     return {key: list(accumulate((hold.core_end for hold in holds), max)) for key, holds in view.holds.by_key.items()}
 
 
-def _holder(view: View, hold: Hold, later: int, at: int) -> Hold:
+def holder(view: View, hold: Hold, later: int, at: int) -> Hold:
     """The hold of the client that held the lock when a release of an older hold was sent. It is the latest grant after
     that hold that was certainly in force, else the first grant that came after that hold (its acquire row: `later`).
     """
@@ -162,14 +163,12 @@ def _kept(view: View, wait: WaitForLease) -> Finding:
     kind = freed if wait.crash.fault.kind == "kill" else "kept-by-a-hung-holder"
     bound, who = f"the bound of {view.facts.bounds[CRASH_RELEASE.id] / 1e9:g} s", view.who(hold.process)
     renewals = (sent for sent, _ in hold.renewals if wait.crash.fault.applied < sent <= at < hold.expiry)
-    renewed = " and whose client went on renewing" * any(renewals)
-    limits = f"{bound} allows" if view.facts.lease == "none" else f"the TTL of {hold.ttl / 1e9:g} s and {bound} allow"
-    why = {
-        "freed-late": f"So {who}, which was dead, kept others from the lock for longer than {limits}.",
-        "kept-by-a-hung-holder": f"So {who}, which hung{renewed}, kept others from the lock for longer than {limits}.",
-    }
+    renewed = ", while its client went on renewing" * any(renewals)
+    limits = bound if view.facts.lease == "none" else f"the TTL of {hold.ttl / 1e9:g} s and {bound} together"
+    hung = f" hung{renewed}. It" if kind == "kept-by-a-hung-holder" else ", which was dead,"
+    why = f"So {who}{hung} kept others from the lock for longer than {limits}." * (kind != "never-freed")
     witness = tuple(dict.fromkeys((*holders, *islice(waiters, 1))))
-    return Finding(kind, at, witness, holders, conclusion=why.get(kind, ""))
+    return Finding(kind, at, witness, holders, conclusion=why)
 
 
 def _crashes(view: View) -> Iterator[Crash]:

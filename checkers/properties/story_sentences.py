@@ -3,6 +3,7 @@
 A sentence is a value (subject, what it did, under which token, in which rows) until it is turned into text at the end.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,14 +12,14 @@ from checkers.history.counting import grouped
 from checkers.history.history import FaultInterval
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
-from checkers.properties.shared_counters import ON_LEASES
+from checkers.properties.shared_counters import ON_LEASES, STORE
 from checkers.row_format import NONE
 
 Faults = list[list[FaultInterval]]  # groups of faults: those of one name that were active at the same time
 
 FAULTS_TOLD: Final = 3
 """How many faults one story tells of: the latest. Faults of one name that were active at the same time count once."""
-_HITS: Final = {"freeze": "frozen", "stall": "stalled", "kill": "killed", "call": "kept in one call"}
+_HITS: Final = {"freeze": "frozen", "stall": "stalled", "kill": "killed", "call": "kept in one call of its job"}
 """Kind of a fault on a worker → what happened to the worker, or to one of its threads."""
 _DONE: Final = {
     "cut": "cut", "slow": "slowed", "pause": "paused", "kill": "killed", "wipe": "wiped", "version": "changed",
@@ -26,8 +27,11 @@ _DONE: Final = {
     "change-leader": "changed leaders:",
 }  # fmt: skip
 """Name or kind of a fault on servers or links → what it did to its target, if `hit` is not plain enough."""
-_LASTING: Final = frozenset({"cut", "slow", "pause", "disk", "refuse"})
-"""Kinds of faults on servers or links that last: a story says when they began."""
+_UNDONE: Final = {"clock": "set the clock right again", "wipe": "started again, empty, what it had wiped,"}
+"""Kind of a fault on servers or links → what its heal did, if `was undone` is not plain enough."""
+_LASTING: Final = frozenset({"cut", "slow", "pause", "disk", "refuse", "clock-strobe", "clock-drift"})
+"""Names or kinds of faults on servers or links that go on: a story says when they began and were in force."""
+_CLIENTS: Final = re.compile(r"(?:clients )?\bc\d+\b(?:, c\d+\b)*")  # groups of clients in the target of a fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,8 @@ class FaultTeller:
         in_line = [hit for hit in hits if hit.owner == hold.session and hold.inv <= hit.applied <= hold.ret]
         return [*in_line, *(hit for hit in hits if hit.owner == hold.owner)]
 
-    def hit(self, worker: str, same: Sequence[FaultInterval], since: int = 0) -> Sentence:
-        """What a fault did to a worker: to its process, its job, the thread that renews, or both. same: its hits.
-
-        since: ns; the sentence does not stand before this.
-        """
+    def hit(self, worker: str, same: Sequence[FaultInterval], hold: Hold | None = None) -> Sentence:
+        """What a fault did to a worker: its process, job, thread that renews, or both. same: its hits, on a holder."""
         clock, kind, workers = self._view.clock, same[0].kind, self._view.facts.workers
         renewal = {fault.process >= 0 and fault.process // workers % 2 == 1 for fault in same}
         applied, healing = min(fault.applied for fault in same), max(fault.healing for fault in same)
@@ -83,7 +84,9 @@ class FaultTeller:
         was = "was" if whole else f"{threads} {'was' if len(renewal) == 1 else 'were'}"
         happened = f"{was} {_HITS.get(kind, 'hit')} by {same[0].name}"
         when = f"at {clock(applied)}" if kind == "kill" else span
-        return Sentence(max(applied, since), worker, f"{happened} {when}", owns=not whole)
+        since = hold.ret if hold is not None and hold.owner == same[0].owner else 0
+        more = ("it waited for the lock then",) * (hold is not None and max(applied, since) < hold.ret)
+        return Sentence(max(applied, since), worker, f"{happened} {when}", owns=not whole, more=more)
 
     def struck(self, holds: Sequence[Hold], at: int, *, all_told: bool) -> list[Sentence]:
         """What faults did to servers or links between the first grant and the violation, and which leases they met.
@@ -121,18 +124,29 @@ class FaultTeller:
         name, kind = faults[0].name, faults[0].kind
         begun, applied = min(fault.begun for fault in faults), max(fault.applied for fault in faults)
         at_first, at_last = self._changed(faults, holds, at)
-        deed = f"{_DONE.get(name, _DONE.get(kind, 'hit'))} {_targets(faults)}"
+        deed = f"{_DONE.get(name, _DONE.get(kind, 'hit'))} {self._naming_workers(_targets(faults), faults[0])}"
         comma = "," * (", " in deed or " from " in deed)
-        when = f"{'; it began' if kind in _LASTING else comma} {self.span(begun, applied)}"
-        sentences = [Sentence(begun, name, f"{deed}{when}{at_first}")]
+        what = f"{deed}{comma} {self.span(begun, applied)}"
+        if not _LASTING.isdisjoint((name, kind)):
+            what = f"began {self.span(begun, applied, 'at', 'and was in force by')}: it {deed}"
+        sentences = [Sentence(begun, name, f"{what}{at_first}")]
         undone = [fault for fault in faults if fault.applied < fault.healing <= at]
         if len(undone) == len(faults):
             healing, healed = min(fault.healing for fault in faults), max(fault.healed for fault in faults)
-            what = f"was undone {self.span(healing, healed)}{at_last}"
+            what = f"{_UNDONE.get(kind, 'was undone')} {self.span(healing, healed)}{at_last}"
             if at_last and not at_first:  # no lease was changed before that
                 return [Sentence(healing, name, f"had {deed}, and {what}")]
             sentences.append(Sentence(healing, name, what))
         return sentences
+
+    def _naming_workers(self, target: str, fault: FaultInterval) -> str:
+        """The target without groups of clients: of an only group, its workers are named if the history knows them."""
+        view = self._view
+        stalled = {view.facts.worker_of(hit.process) for hit in view.struck if hit.process >= 0 and _meet(hit, fault)}
+        cut = {worker for worker, begin, end in view.facts.unreached if begin <= fault.over and fault.applied <= end}
+        known = sorted(stalled if STORE in target else cut) if len(_CLIENTS.findall(target)) == 1 else ()
+        whose = listing([f"worker {worker}'s client" for worker in known]) if known else "some clients"
+        return _CLIENTS.sub("others", _CLIENTS.sub(whose, target, count=1))
 
     def span(self, first: int, last: int, since: str = "between", until: str = "and") -> str:
         """Both times in words, or the one if they look the same."""

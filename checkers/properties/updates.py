@@ -130,7 +130,10 @@ def _fork(view: View, reads: Mapping[int, list[int]], survivor: int | None, root
     first, second = sorted((survivor, root), key=lambda row: view.inv[row])
     rows = (*_read_before(view, reads, first), *_read_before(view, reads, second), first, second, final)
     lost, kept = (f"{view.who(view.process[row])}'s element {view.value[row]}" for row in (root, survivor))
-    why = f"So {lost} is lost: both writes replaced the same list, and the final list has {kept} instead."
+    seen = (row for rows in reads.values() for row in rows if view.inv[row] > view.ret[root])
+    later = any(view.key[row] == view.key[root] and view.value[row] == view.value[survivor] for row in seen)
+    what = f"the write of {kept} took effect later" if later else f"the final list has {kept} instead"
+    why = f"So {lost} is lost: both writes replaced the same list, and {what}."
     return Finding("lost-update", view.inv[second], tuple(dict.fromkeys(rows)), conclusion=why)
 
 

@@ -5,7 +5,6 @@ release. The last one, the conclusion, says what was broken and what that costs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from checkers.history.counting import grouped
@@ -15,19 +14,18 @@ from checkers.history.view import View
 from checkers.properties.check_result import Violation
 from checkers.properties.conclusions import CONCLUSIONS, COSTS
 from checkers.properties.shared_counters import ending, stalls_by_worker
-from checkers.properties.story_sentences import FaultTeller, Sentence
+from checkers.properties.story_sentences import FaultTeller, Sentence, listing
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
 
 FULL_STORIES: Final = 50
 """How many violations of one result get a whole story. The others get only its last sentence."""
-HERD: Final = "herd"  # the kind of findings whose story says how often each client was woken
 HUNG: Final = "kept-by-a-hung-holder"  # the kind of findings whose conclusion says whether the lease was renewed
 NOT_RECOVERED: Final = "not-recovered"  # the kind of findings whose conclusion says who asked for the lock
-OF_CALLS: Final = frozenset({HERD, "hung-call"})
+OF_CALLS: Final = frozenset({"herd", "hung-call"})
 """Kinds of findings on calls: of an acquire their story tells the call, whether it was granted or not."""
 OF_TOKENS: Final = ("token-", "grant-not-kept", "released-grant-kept")
 """How kinds of findings on tokens begin. Other stories name the tokens of grants only beside accesses to a store."""
-WITHOUT_FAULTS: Final = frozenset({HERD, "deadlock", "kept-by-another-name"})
+WITHOUT_FAULTS: Final = frozenset({"herd", "deadlock", "kept-by-another-name"})
 """Kinds of findings that no fault causes: they follow from how clients ask, or from what the service wakes."""
 WITH_ENDS: Final = frozenset(
     {"overlap", "believed-too-long", "believed-past-lease", "freed-by-inner-release", "kept-by-another-name"}
@@ -35,6 +33,7 @@ WITH_ENDS: Final = frozenset(
 """Kinds of findings whose story says how each earlier holder left, even if that was after the violation."""
 INSIDE: Final = frozenset({"overlap", "too-many-inside"})
 """Kinds of findings whose story says who left first."""
+_IDLE: Final = "got no CPU time"  # what happened to a worker that the machine did not run
 FREEING: Final = 2  # how many releases one story tells of that may have freed the lock of a holder: the latest
 UNDECIDED: Final = (Reason.UNAVAILABLE, Reason.TIMEOUT)  # reasons of failures that are no refusals
 
@@ -59,8 +58,12 @@ class Narrator:
             holders = finding.holders or self.holders(finding.rows)
             why = finding.conclusion or CONCLUSIONS[finding.kind].format_map(bounds | self._words(finding, holders))
             before = self.sentences(finding, holders) if number < FULL_STORIES else ()
-            story = (*map(str, before), f"{why} {COSTS[finding.kind]}")
-            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, story))
+            story = " ".join(map(str, before))
+            named = any(fault.name in story for fault in self._view.struck)
+            no_part = finding.kind in WITHOUT_FAULTS or (_IDLE in story and not named)
+            part = f" {listing(facts.planned)} had no part in it." if no_part and facts.planned else ""
+            lines = (*map(str, before), f"{why}{part} {COSTS[finding.kind]}")
+            violations.append(Violation(finding.kind, finding.at, finding.rows, holders, lines))
         return tuple(violations)
 
     def _words(self, finding: Finding, holders: Sequence[int]) -> dict[str, str]:
@@ -84,12 +87,15 @@ class Narrator:
         rows = tuple(dict.fromkeys(broken.rows))
         locks = self._locks((*holders, *rows))
         beside = [row for row in rows if row not in holders or kind in OF_CALLS]
-        if kind == "lost-update":  # its conclusion says what the reads show
-            beside = [row for row in beside if view.f[row] != F.READ]
+        if kind in ("lost-update", "no-room"):  # the conclusion says what reads show; a refused release frees nothing
+            beside = [row for row in beside if view.f[row] != F.READ and view.outcome[row] != Outcome.FAIL]
         if kind == NOT_RECOVERED:  # its conclusion speaks of the requests, and of who was granted the lock too late
             holds, beside = [hold for hold in holds if hold.ret <= broken.at], []
-        beside += self._released_meanwhile(holds, kind)
-        sentences = [self._did(row, locks, holds) for row in beside]
+        meanwhile = self._released_meanwhile(holds, kind)
+        sentences = [self._did(row, locks, holds) for row in (*beside, *meanwhile)]
+        lost = (own for _, own in view.with_holds(meanwhile) if own.key in locks and own not in holds)
+        for hold in dict.fromkeys(lost):
+            sentences += self._held(hold, broken, locks, last=False, ends=False)[1:]
         last = max(holds, key=lambda hold: hold.ret) if len(holds) > 1 else None
         left = min((hold.left for hold in holds), default=0)
         tokens = kind.startswith(OF_TOKENS) or any(view.f[row] in (F.READ, F.WRITE) for row in rows)
@@ -100,8 +106,6 @@ class Narrator:
             sentences += self._held(named, broken, locks, last=hold is last, ends=ends)
         if kind == "overtaken":
             sentences += map(self._waited, rows)
-        if kind == HERD:
-            sentences = [replace(each, more=(*each.more, *self._woken(each.rows))) for each in sentences]
         if kind not in WITHOUT_FAULTS:
             until = view.inv[rows[-1]] if kind == "vanished" else broken.at  # it may vanish up to the final read
             sentences += self._faults.struck(holds, until, all_told=kind == NOT_RECOVERED)
@@ -112,16 +116,10 @@ class Narrator:
         if kind not in ("granted-while-held", "overlap") or len(holds) < 2:
             return []
         view, first, last = self._view, min(holds, key=lambda hold: hold.ret), max(holds, key=lambda hold: hold.ret)
-        own = {hold.owner for hold in holds}
         rows = view.rows(F.RELEASE, outcomes=(Outcome.OK, Outcome.INFO))
-        there = (row for row in rows if view.key[row] == first.key and first.start <= view.inv[row] <= last.latest)
-        others = (row for row in there if view.flags[row] & LATE or view.owner[row] not in own)
-        return [row for row in others if view.flags[row] & LATE or self._of_a_lost_hold(row, first)][-FREEING:]
-
-    def _of_a_lost_hold(self, row: int, holder: Hold) -> bool:
-        """Whether a release was sent, after another's grant, for a grant from before it."""
-        own = self._view.hold_of(row)
-        return own is not None and own.ret < holder.ret <= self._view.inv[row]
+        there = [row for row in rows if view.key[row] == first.key and first.start <= view.inv[row] <= last.latest]
+        lost = {row for row, own in view.with_holds(there) if own.ret < first.ret <= view.inv[row]}
+        return [row for row in there if view.flags[row] & LATE or row in lost][-FREEING:]
 
     def _locks(self, rows: Iterable[int]) -> dict[int, str]:
         """Key → what its holder gets: "the lock", or "a permit", if there is only one key, else "lock A", ..."""
@@ -142,35 +140,50 @@ class Narrator:
         clock, view, worker, kind = self.clock, self._view, self._view.who(hold.process), broken.kind
         hits = [] if kind in WITHOUT_FAULTS else self._faults.hits(hold, broken.at)
         by_deed = grouped(hits, lambda hit: (hit.name, hit.kind, hit.owner)).values()
-        sentences = [self._faults.hit(worker, same, hold.ret * (same[0].owner == hold.owner)) for same in by_deed]
+        sentences = [self._faults.hit(worker, same, hold) for same in by_deed]
         more: tuple[str, ...] = ()
+        waited = last and kind in (HUNG, "freed-late")
         itself, (renewed, expiry) = view.gave_itself(hold.row), self._lease(hold, broken)
         if kind in (HUNG, *WITHOUT_FAULTS) or itself or expiry >= min(hold.released, INFINITY):
             pass  # its lease does not matter
+        elif kind == "no-room":
+            lasts = f"lasts {hold.length / 1e9:.3f} s or longer from then on"
+            more = (f"its lease {f'was in force until {clock(expiry)} at least' if hold.fixed == expiry else lasts}",)
         elif expiry < hold.ret:
-            more = (f"its lease could have ended before, at {clock(expiry)}",)
+            waited = True
+            more = (f"by then its lease could have ended, at {clock(expiry)}",)
         elif expiry <= broken.at and not last and (expiry <= hold.left or hold.open):
             met = any(hit.applied <= expiry <= hit.over for hit in hits)
             stalls = [] if met else view.once(stalls_by_worker).get(view.worker(hold.row), [])
             stalls = [stall for stall in stalls if stall[0] <= expiry <= stall[1]]
             for begin, end in stalls:
-                stalled = f"was not run by the machine {self._faults.span(begin, end, 'from', 'to')}"
+                stalled = f"{_IDLE} {self._faults.span(begin, end, 'from', 'to')}"
                 sentences.append(Sentence(begin, worker, stalled))
             ended = f"lease {'ran out' if met or stalls else 'was due to end'} at {clock(expiry)}"
             sentences.append(Sentence(expiry, worker, ended, owns=True))
         elif expiry > broken.at and not last:
             since = f", renewed at {clock(renewed)}," * (renewed > 0 and not hold.session)
-            more = (f"its lease{since} should have lasted until {clock(expiry)}",)
+            lasts = f"lease{since} should have lasted until {clock(expiry)}"
+            own = (view.ended[row] for row in broken.rows if view.process[row] == hold.process)
+            if any(hold.ret < ended < renewed for ended in own):
+                sentences.append(Sentence(renewed, worker, lasts, owns=True))
+            else:
+                more = (f"its {lasts}",)
         proof = hold.renewed if kind == "granted-while-held" and not last and hold.renewed > broken.at else 0
         if proof or hold.freed < renewed:
             renewal = f"renewal, sent at {clock(proof or renewed)}, was acknowledged"
             sentences.append(Sentence(proof or renewed, worker, renewal, owns=True))
-        got = f"{locks[hold.key]}{' for reading' * hold.shared}{f' with token {hold.token}' * (hold.token != NONE)}"
-        waited = kind == "no-room" or (last and kind in (HUNG, "freed-late"))
-        asked = f"{'had ' * last}asked for {got} at {clock(hold.inv)} and got it" if waited else f"was granted {got}"
-        granted = f"{f'took {got} without a grant' if itself else asked} at {clock(hold.ret)}"
-        sentences.insert(0, Sentence(hold.ret, worker, granted, more=more, rows=(hold.row,), granted=hold.token))
+        token = f" with token {hold.token}" * (hold.token != NONE)
+        got = f"{locks[hold.key]}{self._purpose(hold.shared)}"
+        asked = f"had asked for {got} at {clock(hold.inv)} and got it{token}" if waited else f"was granted {got}{token}"
+        at, until = (hold.start, hold.latest) if kind == "no-room" and not itself else (hold.ret, hold.ret)
+        granted = f"{f'took {got}{token} without a grant' if itself else asked} {self._faults.span(at, until)}"
+        sentences.insert(0, Sentence(at, worker, granted, more=more, rows=(hold.row,), granted=hold.token))
         return [*sentences, *(self._parting(worker, hold) if ends and hold.release not in broken.rows else ())]
+
+    def _purpose(self, shared: int) -> str:
+        """For what a client asked for the lock, where there are readers."""
+        return " for reading" if shared else " for writing" * any(hold.shared for hold in self._view.holds)
 
     def _lease(self, hold: Hold, broken: Finding | Violation) -> tuple[int, int]:
         """When it was renewed last before the violation (0: never), and when its lease ends, in ns; renewals that the
@@ -212,12 +225,6 @@ class Narrator:
         deed = f"asked for the lock at {self.clock(inv)}"
         return Sentence(inv, view.who(view.process[row]), deed, more=more, rows=(row,))
 
-    def _woken(self, rows: Iterable[int]) -> tuple[str, ...]:
-        """How often clients were woken while they waited."""
-        view = self._view
-        woken = (view.value[row] for row in rows if view.value[row] > 0)
-        return tuple(f"it was woken {'once' if times == 1 else f'{times} times'} while it waited" for times in woken)
-
     def _did(self, row: int, locks: Mapping[int, str], holds: Sequence[Hold]) -> Sentence:
         """One operation: who asked for it and how it ended. holds: the grants of the story."""
         view = self._view
@@ -229,18 +236,21 @@ class Narrator:
         if kind in ACQUIRES and not flags & NESTED:
             moments = [moment for hold in holds for moment in (hold.ret, hold.left)]
             had = "had " * any(inv < moment < ret < INFINITY for moment in moments)
-            asked = f"{had}asked for {locks[view.key[row]]}{' for reading' * bool(flags & SHARED)} at {self.clock(inv)}"
+            asked = f"{had}asked for {locks[view.key[row]]}{self._purpose(flags & SHARED)} at {self.clock(inv)}"
             end = {Outcome.OK: "got it", Outcome.INFO: ending(row, view)}.get(Outcome(outcome), self._failed(row))
-            return Sentence(at, who, f"{asked} and {end}{f' at {self.clock(ret)}' * (ret < INFINITY)}", rows=(row,))
-        if view.facts.keeps_lists and kind in (F.READ, F.WRITE):
-            return self._on_a_list(row, at, who)
-        done = ""
+            woken = f"it was woken {'once' if value == 1 else f'{value} times'} while it waited"
+            when = f" at {self.clock(ret)}" * (ret < INFINITY)
+            return Sentence(at, who, f"{asked} and {end}{when}", more=(woken,) * (value > 0 and not holds), rows=(row,))
+        lists, done = view.facts.keeps_lists, ""
         if kind == F.WRITE:
-            what = f"{'late ' if flags & LATE else ''}write of {value}"
+            written = f"element {value} to {_list_up_to(view.base[row])}" if lists else value
+            what = f"{'late ' if flags & LATE else ''}write of {written}"
             done = "was accepted "
         elif kind == F.READ:
             what = f"{'final ' if flags & FINAL else ''}read"
-            done = f"returned {'the initial value' if value == NONE else value} "
+            shown = _list_up_to(value) if lists else "the initial value" if value == NONE else str(value)
+            size = f", {view.base[row]} element{'s' * (view.base[row] != 1)} long," * bool(lists and flags & FINAL)
+            done = f"returned {shown}{size} "
         else:
             nested = kind in ACQUIRES and token != NONE and outcome == Outcome.OK
             done = f"succeeded with token {token} " if nested else "succeeded "
@@ -248,7 +258,7 @@ class Narrator:
             what = "renewal" if kind == F.RENEW else F(kind).name.lower().replace("_", "-")
             what = ("nested " if flags & NESTED else "shared " if flags & SHARED else "") + what
             if kind == F.RELEASE and holds and view.hold_of(row) not in (None, *holds):
-                what += " of an earlier grant"
+                what += " of its earlier grant"
             what = f"{'second ' if flags & LATE else ''}{what}"
             what += f" of {locks[view.key[row]]}" if len(locks) > 1 else ""
         when = {
@@ -258,21 +268,6 @@ class Narrator:
         }[Outcome(outcome)]
         then = f"sent at {self.clock(inv)}, {when}"
         return Sentence(at, who, what, owns=True, token=token, then=then, rows=(row,))
-
-    def _on_a_list(self, row: int, at: int, who: str) -> Sentence:
-        """One access to a list, and how it ended."""
-        view = self._view
-        value, base, token, outcome = view.value[row], view.base[row], view.token[row], Outcome(view.outcome[row])
-        answered = "accepted at" if view.f[row] == F.WRITE else "at"
-        end = {Outcome.OK: answered, Outcome.FAIL: "refused at", Outcome.INFO: "without an answer since"}
-        if view.f[row] == F.WRITE:
-            deed = f"added element {value} {'late ' * bool(view.flags[row] & LATE)}to {_list_up_to(base)}"
-        elif view.flags[row] & FINAL:
-            ends = f"ends in {value} and has {base} element{'s' * (base != 1)}" if value != NONE else "is empty"
-            deed = f"read the final list, which {ends}"
-        else:
-            deed = f"read {_list_up_to(value)}" if outcome == Outcome.OK else "asked for the list"
-        return Sentence(at, who, deed, token=token, then=f"{end[outcome]} {self.clock(at)}", rows=(row,))
 
 
 def _list_up_to(element: int) -> str:

@@ -258,8 +258,8 @@ def told(book: Book, errors: tuple[str, ...] = ("",)) -> str:
 
 BOTH_REFUSED = HEALED.then().add(F.ACQUIRE, 15, 25, FAIL, process=2, reason=Reason.TIMEOUT)
 BOTH_REFUSED.add(F.ACQUIRE, 30, 48, FAIL, process=3, reason=Reason.HELD).add(F.ACQUIRE, 49, 0, INFO, process=6)
-ALL = "when pause-server was undone. Up to 49.000 s the last call that returned, worker 3's, failed (held) at 47.000 s."
-ASKED_LATER = "30 s from 49.000 s on, when somebody asked for it, after pause-server was undone at 19.000 s"
+ALL = "had been undone. Up to 49.000 s worker 3's call was the last to return: it failed (held) at 47.000 s."
+ASKED_LATER = "30 s from 49.000 s on, when somebody asked for it, after pause-server had been undone at 19.000 s"
 WITH_TEXT = HEALED.then().add(F.ACQUIRE, 15, 25, FAIL, process=2).add(F.ACQUIRE, 30, 95, FAIL, process=3)
 LEFT = refused(15, 95, HEALED.then().acquire(11, 12, 3).release(24, 25, 3))
 AT_ONCE = HEALED.then().add(F.ACQUIRE, 25, 25, FAIL, process=2).add(F.ACQUIRE, 30, 61, FAIL, process=3)
@@ -270,14 +270,14 @@ UNANSWERED = refused(20, 95, HEALED.then().add(F.ACQUIRE, 15, 0, INFO, process=1
 @cases(
     "book, part",
     ("the heal, the bound, who asked, and the last answer", BOTH_REFUSED, ALL),
-    ("the text of an error", WITH_TEXT, 'worker 2\'s, failed at 24.000 s: "no\\nroom".'),
+    ("the text of an error", WITH_TEXT, 'it failed at 24.000 s: "no\\nroom".'),
     ("somebody asked later", HEALED.then().add(F.ACQUIRE, 50, 0, INFO), ASKED_LATER),
-    ("somebody left later", LEFT, "when the last of those left who had got it before pause-server was undone"),
+    ("somebody left later", LEFT, "when the last of those left who had got it before pause-server had been undone"),
     ("a stall", STALLED_LESS, "not counting 4.000 s in which the machine did not run some worker or server. Up"),
-    ("nobody asked for some time", UNWANTED, "was undone, not counting 3.000 s in which nobody asked for it."),
+    ("nobody asked for some time", UNWANTED, "had been undone, not counting 3.000 s in which nobody asked for it."),
     ("who was refused at once asked as well", AT_ONCE, "So workers 2 and 3 asked 2 times, and nobody got"),
     ("nobody was answered", UNANSWERED, "Up to 49.000 s there was no answer."),
-    ("got too late", HEALED.then().acquire(15, 51, 2), "there was no answer; worker 2 got the lock at 50.000 s."),
+    ("got too late", HEALED.then().acquire(15, 51, 2), "no answer. The next grant was worker 2's, at 50.000 s."),
 )
 def test_the_story_names_the_askers_and_the_last_answer(book: Book, part: str) -> None:
     assert part in told(book, ("", "no\nroom") if book is WITH_TEXT else ("",))

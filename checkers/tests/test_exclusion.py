@@ -63,8 +63,9 @@ STORY = (
     "at 0.100 s worker 1 was frozen by freeze-holder from 0.200 s to 2.500 s worker 1's lease ran out at 1.000 s",
     "So worker 1 and worker 2 were both inside the lock from 2.000 s to 3.000 s.",
 )
-NOT_RUN = two((28, 30)).add(F.STALL, 15, 35, process=1).lost(35, 1).release(40, 41, 2)
-STALLED = ("worker 1 was not run by the machine at 0.000 s worker 1's lease ran out at 0.000 s",)
+NOT_RUN = two((28, 30), fault_names=("kill-holder",)).add(F.STALL, 15, 35, process=1).lost(35, 1).release(40, 41, 2)
+STALLED = ("worker 1 got no CPU time at 0.000 s worker 1's lease ran out at 0.000 s", "kill-holder had no part in it.")
+STALE_RELEASE = two((13, 14)).acquire(1, 2, 3, ttl=3).release(11, 12, 3).fault("f", 4, 11, kind="freeze", owner=3)
 TOKEN, LEFT = Book().acquire(1, 2, 1, token=5), Book(keys=("a",)).acquire(1, 2, 1).release(3, 4, 1)
 HELD, NO_ROOM = {"kind": "granted-while-held"}, {"kind": "no-room"}
 AWAY = {"told": ("worker 1's release, sent at 0.000 s, failed (unavailable) at",)}
@@ -96,7 +97,8 @@ test_server_exclusion = known(
     ("a client that is sure has not", given_up(19), {**HELD, "at": 19}),
     ("nor one whose session answers", given_up(21).renew(22, 23, 1), {**HELD, "at": 21}),
     ("a renewal after the release had returned", AFTER_ITS_RELEASE, {"kinds": ["renewed-after-release"]}),
-    ("three too close", THREE, {**NO_ROOM, "holders": (0, 1, 2)}),
+    ("after a release for an earlier grant", STALE_RELEASE, {"told": ("3 was frozen by f", "its earlier grant")}),
+    ("three too close", THREE, {**NO_ROOM, "holders": (0, 1, 2), "told": ("or longer from then on",)}),
     ("every overlapping pair", FOUR, {"kinds": ["granted-while-held"] * 3}),
     ("a session ends all its holds at once", ONE_SESSION, {**NO_ROOM, "holders": (2, 3, 5, 4)}),
     ("a session that asks again has given up", ASKED_AGAIN, VALID),
@@ -225,9 +227,8 @@ AT_ONCE.read(10, 11, 1, 11).read(12, 13, 1, 11)
 # The token counter was lost: worker 2 is granted token 3 after worker 1 had token 7.
 WENT_BACK = Book(store="unfenced", keys=("a",)).acquire(1, 2, 1, ttl=5, token=7).release(6, 7, 1)
 WENT_BACK.acquire(8, 10, 2, ttl=50, token=3).write(11, 12, 2, 20, token=3)
-ACCEPTED, REFUSED = {"kinds": ["stale-write-accepted"]}, {**GOOD, STALE: 1}
-TOLD = ("worker 1's write of 10, sent at 0.000 s, was accepted",)
-REPORTED = {"kind": "stale-write-accepted", "at": 13, "holders": (0, 2), "told": TOLD}
+ACCEPTED, REFUSED, WRITER = {"kinds": ["stale-write-accepted"]}, {**GOOD, STALE: 1}, {"told": ("for writing at",)}
+REPORTED = {**ACCEPTED, "at": 13, "holders": (0, 2), "told": ("1's write of 10, sent at 0.000 s, was accepted",)}
 OVERTAKEN = ONE.then().write(3, 4, 1, 10, token=1).release(5, 6, 1).acquire(7, 8, 2, token=2)
 OVERTAKEN.write(9, 10, 1, 11, FAIL, token=1, flags=LATE)
 UNREACHED = ONE.then().write(3, 4, 1, 10, FAIL, token=1, reason=Reason.UNAVAILABLE)
@@ -239,7 +240,7 @@ test_a_store_that_accepts_a_stale_write_is_reported = known(
     ("of an unfenced store with both grants", stale("unfenced", outcome=1), REPORTED),
     ("of a semaphore both hold", both(permits=2), VALID),
     ("two readers both hold", both(SHARED), VALID),
-    ("after a writer", both(SHARED).acquire(7, 8, 3, ttl=50).write(9, 10, 1, 11), ACCEPTED),
+    ("after a writer", both(SHARED).acquire(7, 8, 3, ttl=50).write(9, 10, 1, 11), WRITER),
     ("a store without a fence goes by time", WENT_BACK, VALID),
     ("where tokens went back", WENT_BACK.then().write(13, 14, 1, 10, token=7), ACCEPTED),
     ("no stale attempt", ONE.then().write(3, 4, 1, 10, token=1), {"unexercised": "no stale attempts, 1 needed"}),
@@ -353,7 +354,7 @@ def sales(*bases: int) -> Book:
     return book
 
 
-SOLD = ("worker 3 added element 300 to the list ending in 100",)
+SOLD = ("worker 3's write of element 300 to the list ending in 100, sent at",)
 TWICE = {"kinds": ["done-twice", "done-twice"], DUPLICATES: 2, PER_JOBS: 1000}
 
 test_jobs_and_sales = known(

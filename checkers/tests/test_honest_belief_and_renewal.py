@@ -141,10 +141,11 @@ GRANTED_TWICE = GRANTED.then().acquire(20, 30, 2)
 NO_GRANT = session_refused(9, 10, Book(lease="session", ttl=10).add(F.SESSION_OPEN, 1, 2, session=7))
 GIVEN_BACK = GRANTED.then().release(11, 12, 1).acquire(13, 14, 2).renew(15, 16, 1)
 UNREACHED = GRANTED.then().renew(11, 12, 1, FAIL, reason=Reason.UNAVAILABLE)
-LIE = {"kind": "renewed-though-lost", "at": 31, "rows": (0, 1, 2)}
+LIE = {"kind": "renewed-though-lost", "at": 31, "rows": (0, 1, 2), "told": ("was acknowledged although worker 2",)}
+CUT, CUT_OFF = unanswered(11, 12).fault("f", 11, 13, target="clients c2 from x"), ("cut worker 1's client from x",)
 EARLY = {"kind": "refused-though-held", "at": 18, "holders": (0,)}
 NO_ANSWER = {"valid": True, "unexercised": "no renewal was answered, and no release refused"}
-OVER = {"kind": "granted-though-over"}
+OVER, WAITING = {"kind": "granted-though-over"}, ("it waited for the lock then", "by then its lease could have")
 
 test_renewals = known(
     RENEWAL,
@@ -165,7 +166,7 @@ test_renewals = known(
     ("a keep-alive refused too early", session_refused(9, 10), {"kind": "refused-though-held", "holders": (1,)}),
     ("a grant prolongs no session", session_refused(11, 13), VALID),
     ("but where requests touch it", session_refused(11, 13, session("touch")), INVALID),
-    ("while no server could answer", unanswered(11, 12), {"kinds": ["renewed-by-nobody"], "rows": (0, 1)}),
+    ("while no server could answer", CUT, {"kind": "renewed-by-nobody", "rows": (0, 1), "told": CUT_OFF}),
     ("sent before", unanswered(10, 12), VALID),
     ("answered afterwards", unanswered(12, 14), VALID),
     ("while none could answer another", unanswered(11, 12, worker=2), VALID),
@@ -176,7 +177,7 @@ test_renewals = known(
     ("a closed one", session_refused(9, 10, session().add(F.SESSION_CLOSE, 8, 0, INFO, session=7)), VALID),
     ("alive although its lock was another's", passed_on(session()), INVALID),
     ("it outlives what was released", passed_on(session().release(15, 16, 1, session=7)), VALID),
-    ("granted on a lease that was called over", STALLED_IN_LINE, {**OVER, "told": ("worker 2's renewal was stalled",)}),
+    ("granted on a lease that was called over", STALLED_IN_LINE, {**OVER, "told": WAITING}),
     ("before it came the other: inside a hold", called_over(9, 11, 41, 50), OVER),
     ("or after it had ended by itself", called_over(9, 15, 41, 50), VALID),
     ("released as it was told", called_over(12, 11, 41, 41), VALID),
@@ -194,11 +195,9 @@ def followed(**more: Any) -> Book:
 
 
 FOREIGN_RELEASE = {"kind": "released-anothers", "at": 31, "rows": (0, 1, 2), "holders": (0, 1)}
-ANOTHERS = {"told": ("So worker 1's release was acknowledged although worker",)}
-SINCE = ("So worker 1's release was acknowledged although worker 2 had been granted the lock since.",)
-NOT_ITS_OWN = {"holders": (0, 1), "told": SINCE}  # worker 2, which took the lock from worker 1
-EXERCISED = {**GOOD, STALE_RELEASES: 1}
-IN_DOUBT = {"valid": True, "unexercised": "nobody released what another held by then"}
+ANOTHERS = {"told": ("So worker 1's release was acknowledged although worker", "held it by then")}
+NOT_ITS_OWN = {"holders": (0, 1), "told": ("although worker 2 had been granted the lock after it.",)}
+EXERCISED, IN_DOUBT = {**GOOD, STALE_RELEASES: 1}, {"unexercised": "nobody released what another held by then"}
 LONG_LEASE = followed(ttl=90).acquire(40, 41, 3, ttl=2).release(50, 51, 1)
 # Worker 2 has released by 32, and worker 3 holds the lock from 35 on.
 THREE = followed().release(31, 32, 2).acquire(33, 35, 3).release(36, 37, 1)
@@ -247,7 +246,7 @@ AT_A_MESSAGE.fault("at-every-request-kill", 11, 60, kind="stall", owner=1, proce
 NEVER = {"kind": "never-freed", "at": 28, "holders": (0,), "rows": (0, 3), "told": WAITED}  # row 3 waited at 28
 NOT_LONG = {"valid": True, "unexercised": "nobody asked for long enough for what a dead or hung holder held"}
 NO_CRASH = {"valid": True, "unexercised": "no holder died, or hung for longer than the TTL"}
-HUNG, ALIVE = {"kind": "kept-by-a-hung-holder", "at": 27}, ("which hung and whose client went on renewing, kept",)
+HUNG, ALIVE = {"kind": "kept-by-a-hung-holder", "at": 27}, ("1 hung, while its client went on renewing. It kept",)
 SESSION = Book(**FACTS, lease="session").acquire(9, 10, 1, ttl=10, session=7).add(F.KEEP_ALIVE, 13, 14, session=7)
 SESSION.fault("kill-holder", 12, 60, kind="kill", owner=1, process=1).acquire(15, 29, 2, session=8)
 
