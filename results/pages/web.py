@@ -24,7 +24,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.claims import Verdict
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from results.pages.svg import SHAPES
 from results.report.descriptions import explained
 from results.report.grid import SIGNS
@@ -43,7 +43,7 @@ _TIMELINE: Final = (
     "timeline.js",
 )
 """Parts of the shared script. Each uses only the parts before it."""
-RUN_SCRIPT: Final = ("tables.js", "run-matrix.js", "run-filters.js", "run-panel.js", "run.js")
+RUN_SCRIPT: Final = ("page.js", "tables.js", "run-matrix.js", "run-filters.js", "run-panel.js", "run.js")
 """Parts of the script of a run's page, in this order in one function: each knows what is in the others, but while the
 page loads it uses only the parts before it."""
 _ASSET: Final = "timeline.js"
