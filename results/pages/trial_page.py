@@ -19,7 +19,9 @@ from results.record import LaneRecord, TrialRecord, mapping, words
 from results.report import sentences
 from results.report.descriptions import WORDS
 from results.report.grid import tally
-from results.text import command_line, duration, seconds
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
+from results.text import command_line, duration, seconds, typed
 
 _FILTERED: Final = 6  # the number of lanes from which on the page has a filter
 _MOST_WINDOWS: Final = 8  # the most violations of a lane that are drawn
@@ -46,6 +48,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
     logs = {name: web.spelled(log[-_LOGGED:].decode(errors="replace")) for name, log in record.logs.items()}
     return web.render(
         "trial.html",
+        script=("page.js", "trial.js"),
         assets="../../assets",
         inline=inline,
         title=f"{record.name} - fencepost",
@@ -217,6 +220,14 @@ def again(record: TrialRecord, folder: Path) -> str:
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]
     return command_line("pytest", *words)
+
+
+def command_of(page: Path) -> str:
+    """The command that runs the trial of a stored page again; empty if the trial cannot be read."""
+    try:
+        return again(load_trial(page.parent), typed(page.parent))
+    except BadFile:
+        return ""
 
 
 def load_words(load: Mapping[str, Any]) -> list[str]:

@@ -95,11 +95,12 @@ def fragment(template: str, **context: Any) -> Markup:
     return Markup(_environment().get_template(template).render(**context))
 
 
-def to_page(page: Path | None, root: Path, lane: str | None = None) -> str:
-    """A link from a page in `root`; empty without a page. lane: a plain name. `run-panel.js` makes the same."""
+def to_page(page: Path | None, root: Path, lane: str | None = None, property: str = "") -> str:
+    """A link from a page in `root`; empty without a page. `run-panel.js` makes the same."""
     if page is None:
         return ""
-    return quote(page.relative_to(root).as_posix(), errors="surrogateescape") + ("" if lane is None else at_lane(lane))
+    path = quote(page.relative_to(root).as_posix(), errors="surrogateescape")
+    return path if lane is None else path + at_lane(lane, property)
 
 
 def at_lane(lane: str, property: str = "") -> str:
