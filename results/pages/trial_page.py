@@ -65,6 +65,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
         unpacked=_UNPACKED,
         plan_lines=list(about.get("plan_lines") or ()),
         faults=struck,
+        clocks=len(_zeros(lanes)),
         many_faults=len(struck) > _MOST_FAULTS,
         facts=facts(record),
         nodes=nodes(about),
@@ -178,9 +179,14 @@ def nodes(about: Mapping[str, Any]) -> list[ServerRow]:
     return servers
 
 
+def _zeros(lanes: Sequence[LaneRecord]) -> set[int]:
+    """ns; from when each lane's times count: one moment for all, except in older trials."""
+    return {lane.history.once(View).zero for lane in lanes if len(lane.history)}
+
+
 def faults(lanes: Sequence[LaneRecord]) -> list[dict[str, Any]]:
     """Every fault once: faults on links and servers are in the history of each lane."""
-    origin = min((int(lane.history.columns["inv"][0]) for lane in lanes if len(lane.history)), default=0)
+    origin = min(_zeros(lanes), default=0)
     seen: dict[FaultInterval, None] = {fault: None for lane in lanes for fault in lane.history.faults}
     return [
         {
