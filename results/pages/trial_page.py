@@ -54,6 +54,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
         title=f"{record.name} - fencepost",
         name=record.name,
         error=str(about.get("error") or ""),
+        heading=sentences.trial_heading(lanes),
         sentence=sentences.trial_sentence(lanes),
         words=tally(judgement.word for judgement in judged),
         lanes=shown,

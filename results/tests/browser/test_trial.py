@@ -124,6 +124,7 @@ def test_keys_and_a_button_step_through_the_violations(chromium: Browser, made: 
                 page.keyboard.press(way)
             expect(shown_lane(page).locator("output.step")).to_contain_text(f"violation {number} of")
             expect(shown_window(page).locator("svg").first).to_be_visible()
+            expect(shown_window(page).locator(".story")).to_be_in_viewport()
             told.append(shown_window(page).inner_text())
         assert told[0] != told[1]
         assert told[:2] == told[2:]
