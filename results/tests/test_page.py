@@ -83,8 +83,8 @@ def test_the_sentence_covers_the_whole_trial_also_one_that_was_aborted_without_l
     heading = sentences.trial_heading([lane(one, a), lane(two, ("fifo", Verdict.VIOLATED), b)])
     assert heading == "2 locks broke their promise of order and 1 more under freeze-holder"
     for word in Verdict:
-        many = [lane(each, ("order", word), ("fifo", word), ("herd-free", word)) for each in record.lanes]
-        assert len(sentences.trial_heading(many).split()) <= 12
+        several = [lane(each, ("order", word), ("fifo", word)) for each in record.lanes]
+        assert len(sentences.trial_heading(several).split()) <= 12
     text = read(replace(samples.trial(error="worker 2 broke"), lanes=())).text
     assert "The trial was aborted. worker 2 broke" in text
 
@@ -199,9 +199,8 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
 
 
 def test_a_passing_trial_shows_the_worker_hit_by_the_fault_or_a_contended_hand_over() -> None:
-    history = samples.stale_write("fence-writes")
-    passed = (j for j in samples.judgements(history) if j.result and j.result.valid)
-    text = read(samples.one_lane(history, *passed)).text
+    fenced = samples.stale_write("fence-writes")
+    text = read(samples.one_lane(fenced, *(j for j in samples.judgements(fenced) if j.result and j.result.valid))).text
     assert "The worker hit by freeze-holder, and its successor" in text
     assert "write 4100 with token 41" in text
     text = read(samples.one_lane(replace(samples.long(2000), faults=()))).text

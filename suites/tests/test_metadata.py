@@ -70,8 +70,7 @@ def test_cpu_time_is_counted_by_part_even_if_a_server_was_restarted(monkeypatch:
 
 def test_a_run_says_what_its_faults_and_locks_are() -> None:
     made = described(asked(lock=["redis", "redlock-3"], faults=["none", "clock-drift", "lose-replies+cut-client-drop"]))
-    told = {column: (each["group"], each["text"].partition(". ")[0]) for column, each in made["faults"].items()}
-    assert told == {
+    assert {column: (each["group"], each["text"].partition(". ")[0]) for column, each in made["faults"].items()} == {
         "clock-drift": ("clocks", "The clock of redis1 and another, or of postgres, runs too fast or too slow"),
         "lose-replies+cut-client-drop": ("links", "All replies of one group of clients are lost"),
     }

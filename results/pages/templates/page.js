@@ -39,6 +39,7 @@
     pinned = null;
     tip.classList.remove("fixed");
     tip.hidden = true;
+    ours = false;
   };
   const pin = (text, x, y, element) => {
     unpin();

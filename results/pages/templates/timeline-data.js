@@ -211,7 +211,7 @@ class Lane {
     const words = kind + (value === null ? nothing : ` ${value}`) + (base === null ? "" : ` (on ${base})`)
       + (token === null ? "" : ` with token ${token}`) + tail;
     return {
-      op, row, glyph, outcome, worker: this.threadOf(op).worker, process: columns.process[row],
+      op, row, glyph, outcome, worker: this.threadOf(op).worker,
       token, value, kind, words, result: error ? `${result} (${this.errors[error]})` : result,
       inv: this.inv[op], end: columns.lasted[row] < 0 ? null : this.end[op],
       key: this.keys.length > 1 ? this.keys[this.keyOf(op)] : null,
