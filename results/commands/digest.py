@@ -102,7 +102,7 @@ def _sections(this: Side, before: Side | None, since: News, notes: Sequence[str]
             yield of.title(title)
             for number, change in enumerate(changes):
                 page = change.after.page if change.after is not None and number < _MOST_COMMANDS else None
-                yield of.failing(change, command_of(page) if page is not None else "")
+                yield of.failing(change, command_of(page))
     if since.cleared:
         yield of.title("Failing no longer")
         yield from map(of.cleared, since.cleared)

@@ -229,10 +229,10 @@ def again(record: TrialRecord, folder: Path) -> str:
     return command_line("pytest", *words)
 
 
-def command_of(page: Path) -> str:
-    """The command that runs the trial of a stored page again; empty if the trial cannot be read."""
+def command_of(page: Path | None) -> str:
+    """The command that runs the trial of a stored page again; empty without a page, or if the trial cannot be read."""
     try:
-        return again(load_trial(page.parent), typed(page.parent))
+        return again(load_trial(page.parent), typed(page.parent)) if page is not None else ""
     except BadFile:
         return ""
 
