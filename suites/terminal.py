@@ -146,11 +146,9 @@ class Terminal:
         contents = self._contents
         file, colour = cast(IO[str], self._screen), terminalreporter._tw.hasmarkup
         console = Console(file=file, width=self._screen.width, force_terminal=colour, no_color=not colour)
-        if self._verbosity > 0:
-            matrix.render(contents.cells, console, contents.problems)
-        else:
-            command = partial(again, selection=self._selection, config=self._config)
-            matrix.brief(contents.cells, console, contents.problems, command)
+        command = partial(again, selection=self._selection, config=self._config)
+        shown = matrix.render if self._verbosity > 0 else matrix.brief
+        shown(contents.cells, console, contents.problems, command)
 
     @cached_property
     def _contents(self) -> RunContents:

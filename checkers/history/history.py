@@ -127,6 +127,7 @@ class Facts:
     # ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were cut, or
     # they were stopped, all of them or, for ``quorum``, so many that no majority was left.
     unreached: tuple[tuple[int, int, int], ...] = ()
+    begun: int = 0  # ns; the first operation of any lane of the trial, from which times are told; 0 if not known
 
     @property
     def planned(self) -> tuple[str, ...]:

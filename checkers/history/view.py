@@ -54,8 +54,8 @@ class View(Rows):
 
     @cached_property
     def zero(self) -> int:
-        """ns; the time that stories call zero."""
-        return int(self.array("inv")[0]) if len(self.history) else 0
+        """ns; the time that stories call zero: the same for all lanes of a trial, where that is known."""
+        return self.facts.begun or (int(self.array("inv")[0]) if len(self.history) else 0)
 
     def clock(self, ns: int) -> str:
         """A time as text for people: seconds since `zero`."""

@@ -1,4 +1,4 @@
-"""Tells findings in words: the story of a violation is a list of sentences, with seconds since the first operation.
+"""Tells findings in words: the story of a violation is a list of sentences, with seconds since `View.zero`.
 
 Each sentence tells one event, and they stand in order of time: a fault, a grant, the end of a lease, an access, a
 release. The last one, the conclusion, says what was broken and what that costs.

@@ -64,7 +64,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         kept=[promise for promise in certificate.promises if not _failed(promise)],
         became=lambda promise: "lost" if promise.name() in lost else _became(promise),
         page_of=lambda seen: to_page(seen.page, root),
-        lane_of=lambda loss: to_page(loss.seen.page, root, loss.lane),
+        lane_of=lambda loss: to_page(loss.seen.page, root, loss.lane, loss.property),
         counts={
             stage: tally(promise.stages[stage].word for promise in certificate.promises if stage in promise.stages)
             for stage in certificate.parts

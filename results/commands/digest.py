@@ -15,6 +15,7 @@ from results.commands.find import find
 from results.comparison import presentation
 from results.comparison.compare import News, apart, compare, news
 from results.comparison.presentation import Side
+from results.pages.trial_page import command_of
 from results.record import Cell, grouped, judged
 from results.report.grid import SIGNS, counts, grid
 from results.report.markdown import macros
@@ -28,6 +29,7 @@ MOST_BYTES: Final = 1 << 20
 """The most bytes of a job's summary on GitHub."""
 _CUT: Final = "\n_Too long for the summary of a job: {} of its sections are left out. The run's page has all._\n"
 _MOST_LINES: Final = 12  # the most lines of a story
+_MOST_COMMANDS: Final = 3  # the most failures with the command that runs their trial again
 _MOST_LISTED: Final = 30  # the most lines of what is left out, and of what is missing
 
 
@@ -98,7 +100,9 @@ def _sections(this: Side, before: Side | None, since: News, notes: Sequence[str]
     for title, changes in ((first, since.red), ("Not judged any more, or not yet", since.lost), ("Known", since.known)):
         if changes:
             yield of.title(title)
-            yield from map(of.failing, changes)
+            for number, change in enumerate(changes):
+                page = change.after.page if change.after is not None and number < _MOST_COMMANDS else None
+                yield of.failing(change, command_of(page))
     if since.cleared:
         yield of.title("Failing no longer")
         yield from map(of.cleared, since.cleared)

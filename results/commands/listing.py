@@ -8,6 +8,7 @@ from pathlib import Path
 from checkers.claims import heaviest
 from results.commands import find
 from results.commands.find import Stored
+from results.pages.trial_page import command_of
 from results.record import CPU_PARTS, Cell, LaneSummary, grouped
 from results.report import sentences
 from results.run import Run
@@ -39,7 +40,7 @@ def show(results: Path, run: str, of: str | None) -> int:
             printer = Printer(Output())
             printer.line(certified)
             printer.gap()
-        matrix.render(contents.cells, Output(), contents.problems)
+        matrix.render(contents.cells, Output(), contents.problems, lambda cell: command_of(cell.page))
         for page in (shown.path / files.CERTIFICATE_PAGE, shown.path / "index.html"):
             if page.is_file():
                 say(str(typed(page)))

@@ -14,13 +14,17 @@ from markupsafe import Markup
 
 from checkers.claims import Verdict
 from checkers.properties.story_sentences import listing
-from results.pages import rates, scorecard, web
+from results.pages import rates, scorecard, trial_page, web
+from results.pages.lane import windows
 from results.pages.web import to_page
-from results.record import Cell, LaneSummary, grouped, mapping, versions, words
+from results.record import Cell, LaneSummary, decisive, grouped, mapping, versions, words
 from results.report import grid, sentences
 from results.report.descriptions import GROUPS, Descriptions, explained, fault_name, meaning, property_text
-from results.text import again, count, few, moment, plain, plain_lines, span
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
+from results.text import again, count, few, moment, plain, plain_lines, span, typed
 
+_MOST_DRAWN: Final = 3  # the most failures that are shown with a picture and a command; the others are folded
 _MOST_FAILURES: Final = 100  # the most failures that are shown with their stories. The matrix has all of them
 _ROOM: Final = 300_000  # characters of stories behind the matrix
 _OF_TRIAL: Final = re.compile(r"trials/[^/:]+(?=[/:])")  # the beginning of a problem that concerns one trial
@@ -71,7 +75,9 @@ def render(
         data=_embedded((made.squares[place] for place in places), root, _texts(described, made, properties)),
         sentence_of=sentences.cell_sentence,
         link=lambda cell: to_page(cell.page, root, cell.lane),
-        failures=failing[:_MOST_FAILURES],
+        story=lambda cell: to_page(cell.page, root, cell.lane, cell.property),
+        drawn=[(case, *_drawn(case.first)) for case in failing[:_MOST_DRAWN]],
+        failures=failing[_MOST_DRAWN:_MOST_FAILURES],
         more_failures=len(failing) - _MOST_FAILURES,
         documented=_hazards(cells),
         rates=rates.table(rates.per(lambda lane: (lane.backend, lane.lock), lanes)),
@@ -111,6 +117,22 @@ def _problem(problem: str, root: Path) -> dict[str, str]:
     if not match or folder.is_symlink() or not page.is_file():
         return {"told": problem, "link": "", "name": "", "rest": problem}
     return {"told": problem, "link": to_page(page, root), "name": match[0], "rest": problem[match.end() :]}
+
+
+def _drawn(cell: Cell) -> tuple[Markup, str]:
+    """The picture of a failure, empty if nothing was seen to break, and the command that runs its trial again. Both are
+    empty if the trial cannot be read.
+    """
+    try:
+        record = load_trial(cell.page.parent) if cell.page is not None else None
+    except BadFile:
+        record = None
+    if cell.page is None or record is None:
+        return Markup(), ""
+    lanes = (lane for lane in record.lanes if lane.history.facts.lane == cell.lane)
+    judged = ((lane.history, each) for lane in lanes for each in lane.judgements if each.property == cell.property)
+    pictures = (windows.small(history, seen) for history, each in judged if (seen := decisive(each)) is not None)
+    return next(pictures, Markup()), trial_page.again(record, typed(cell.page.parent))
 
 
 def _unfinished(about: Mapping[str, Any]) -> str:

@@ -107,7 +107,10 @@ _LEGEND: Final[Mapping[str, tuple[Markup, str]]] = {
         "told in the story, in the order of time",
     ),
     "waiting": (_path("M-13-3v6m0-3h26", "waiting"), "asks for the lock and waits"),
-    "hold": (tag("rect", x=-13, y=-6, width=26, height=12, class_="hold", rx=2), "holds the lock, its token above"),
+    "hold": (
+        tag("rect", x=-13, y=-6, width=26, height=12, class_="hold", rx=2),
+        "holds the lock; #1, #2, ... are its grants, with their tokens on hover",
+    ),
     "lease": (_path("M0-9v18M0-9l7 3.5l-7 3.5", "lease"), "the lease may end here"),
     "past": (
         _path("M-13-6h26v12h-26z", "past-plain") + _path("M-9 6L3-6M-1 6L11-6", "line"),

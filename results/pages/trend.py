@@ -140,7 +140,7 @@ def _verdicts(cells: Iterable[Cell], path: Path) -> list[_Row]:
     heaviest: dict[tuple[str, ...], _Row] = {}
     for cell in judged(cells):
         if cell.page is not None:
-            link = to_page(cell.page, path.parent, cell.lane)
+            link = to_page(cell.page, path.parent, cell.lane, cell.property)
             row = _Row(cell.backend, cell.lock, cell.fault, cell.property, cell.lane, cell.word, link)
             if row.word.weight < heaviest.setdefault(row[:5], row).word.weight:
                 heaviest[row[:5]] = row

@@ -19,7 +19,9 @@ from results.record import LaneRecord, TrialRecord, mapping, words
 from results.report import sentences
 from results.report.descriptions import WORDS
 from results.report.grid import tally
-from results.text import command_line, duration, seconds
+from results.storage.files import BadFile
+from results.storage.reading import load_trial
+from results.text import command_line, duration, seconds, typed
 
 _FILTERED: Final = 6  # the number of lanes from which on the page has a filter
 _MOST_WINDOWS: Final = 8  # the most violations of a lane that are drawn
@@ -46,11 +48,13 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
     logs = {name: web.spelled(log[-_LOGGED:].decode(errors="replace")) for name, log in record.logs.items()}
     return web.render(
         "trial.html",
+        script=("page.js", "trial.js"),
         assets="../../assets",
         inline=inline,
         title=f"{record.name} - fencepost",
         name=record.name,
         error=str(about.get("error") or ""),
+        heading=sentences.trial_heading(lanes),
         sentence=sentences.trial_sentence(lanes),
         words=tally(judgement.word for judgement in judged),
         lanes=shown,
@@ -62,6 +66,7 @@ def render(record: TrialRecord, folder: Path, *, inline: bool = False) -> str:
         unpacked=_UNPACKED,
         plan_lines=list(about.get("plan_lines") or ()),
         faults=struck,
+        clocks=len(_zeros(lanes)),
         many_faults=len(struck) > _MOST_FAULTS,
         facts=facts(record),
         nodes=nodes(about),
@@ -175,9 +180,14 @@ def nodes(about: Mapping[str, Any]) -> list[ServerRow]:
     return servers
 
 
+def _zeros(lanes: Sequence[LaneRecord]) -> set[int]:
+    """ns; from when each lane's times count: one moment for all, except in older trials."""
+    return {lane.history.once(View).zero for lane in lanes if len(lane.history)}
+
+
 def faults(lanes: Sequence[LaneRecord]) -> list[dict[str, Any]]:
     """Every fault once: faults on links and servers are in the history of each lane."""
-    origin = min((int(lane.history.columns["inv"][0]) for lane in lanes if len(lane.history)), default=0)
+    origin = min(_zeros(lanes), default=0)
     seen: dict[FaultInterval, None] = {fault: None for lane in lanes for fault in lane.history.faults}
     return [
         {
@@ -217,6 +227,14 @@ def again(record: TrialRecord, folder: Path) -> str:
     if about.get("seed") is not None:
         words += ["--seed", str(about["seed"])]
     return command_line("pytest", *words)
+
+
+def command_of(page: Path | None) -> str:
+    """The command that runs the trial of a stored page again; empty without a page, or if the trial cannot be read."""
+    try:
+        return again(load_trial(page.parent), typed(page.parent)) if page is not None else ""
+    except BadFile:
+        return ""
 
 
 def load_words(load: Mapping[str, Any]) -> list[str]:

@@ -43,7 +43,7 @@ _TIMELINE: Final = (
     "timeline.js",
 )
 """Parts of the shared script. Each uses only the parts before it."""
-RUN_SCRIPT: Final = ("tables.js", "run-matrix.js", "run-filters.js", "run-panel.js", "run.js")
+RUN_SCRIPT: Final = ("page.js", "tables.js", "run-matrix.js", "run-filters.js", "run-panel.js", "run.js")
 """Parts of the script of a run's page, in this order in one function: each knows what is in the others, but while the
 page loads it uses only the parts before it."""
 _ASSET: Final = "timeline.js"
@@ -95,11 +95,12 @@ def fragment(template: str, **context: Any) -> Markup:
     return Markup(_environment().get_template(template).render(**context))
 
 
-def to_page(page: Path | None, root: Path, lane: str | None = None) -> str:
-    """A link from a page in `root`; empty without a page. lane: a plain name. `run-panel.js` makes the same."""
+def to_page(page: Path | None, root: Path, lane: str | None = None, property: str = "") -> str:
+    """A link from a page in `root`; empty without a page. `run-panel.js` makes the same."""
     if page is None:
         return ""
-    return quote(page.relative_to(root).as_posix(), errors="surrogateescape") + ("" if lane is None else at_lane(lane))
+    path = quote(page.relative_to(root).as_posix(), errors="surrogateescape")
+    return path if lane is None else path + at_lane(lane, property)
 
 
 def at_lane(lane: str, property: str = "") -> str:

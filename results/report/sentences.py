@@ -22,6 +22,8 @@ _PLURAL: Final = (
 )
 
 
+MOST_WORDS: Final = 12
+"""The most words of a trial's heading, if the names of lock and fault are one word each."""
 PASSED: Final = "PASSED"
 FAILED: Final = "FAILED"
 NOT_CLEAN: Final = "NOT CLEAN"
@@ -105,6 +107,22 @@ def lane_sentence(lane: LaneRecord) -> str:
     word = lane_word(lane)
     judged = [judgement for judgement in lane.judgements if judgement.word is word]
     return sentence(facts.lock, [j.property for j in judged], word, fault_of(facts), judged[0].because)
+
+
+def trial_heading(lanes: Sequence[LaneRecord]) -> str:
+    """A trial's heaviest verdict in at most `MOST_WORDS` words, without the reason."""
+    judged = [(lane.history.facts, judgement) for lane in lanes for judgement in lane.judgements]
+    if not judged:
+        return "Nothing was judged" if lanes else "No lane came to an end"
+    word = heaviest(judgement.word for _, judgement in judged)
+    locks = list(dict.fromkeys(facts.lock for facts, judgement in judged if judgement.word is word))
+    names = [name for name, _ in Counter(each.property for _, each in judged if each.word is word).most_common()]
+    lock, several = (locks[0], False) if len(locks) == 1 else (f"{len(locks)} locks", True)
+    fault = fault_of(judged[0][0])
+    shorter = [names[0]] if len(names) == 1 else [f"{names[0]} and {len(names) - 1} more", f"{len(names)} properties"]
+    forms = [sentence(lock, [what], word, fault, "", several=several).rstrip(".: ") for what in shorter]
+    forms.append(f"{lock}, {shorter[-1]} {_when(fault)}: {word}")
+    return next((form for form in forms if len(form.split()) <= MOST_WORDS), forms[-1])
 
 
 def trial_sentence(lanes: Sequence[LaneRecord]) -> str:
@@ -231,12 +249,11 @@ def what(history: History, row: int) -> str:
 
 
 def details(history: History, row: int, origin: int) -> str:
-    """Everything that was recorded about one operation, in several lines."""
+    """What people want to know of one operation, in several lines."""
     c = history.columns
     inv, ret = int(c["inv"][row]), int(c["ret"][row])
-    process = int(c["process"][row])
     lines = [
-        f"worker {history.facts.worker_of(process)} (process {process}): {what(history, row)}",
+        f"worker {history.facts.worker_of(int(c['process'][row]))}: {what(history, row)}",
         f"outcome: {outcome(history, row)}",
         f"invoked {seconds(inv, origin)}"
         + (f", returned {seconds(ret, origin)} ({duration(ret - inv)})" if ret else ""),
@@ -249,5 +266,4 @@ def details(history: History, row: int, origin: int) -> str:
         lines.append(f"session: {int(c['session'][row]):x}")
     if c["ttl"][row] and c["outcome"][row] == Outcome.OK:
         lines.append(f"lease: {duration(int(c['ttl'][row]))}, counted from {seconds(int(c['sent'][row]), origin)}")
-    lines.append(f"row {row}")
     return "\n".join(lines)

@@ -86,8 +86,12 @@ def _verdict(cells: Sequence[Cell], problems: Sequence[str], printer: Printer) -
     printer.line(sentence, colours.get(sentence.partition(":")[0], "bold"))
 
 
-def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()) -> None:
-    """Print what a run came to, the matrix, the meaning of its words, the failures and the weaknesses."""
+def render(
+    cells: Iterable[Cell], console: Console, problems: Sequence[str] = (), again: Callable[[Cell], str] = lambda _: ""
+) -> None:
+    """Print what a run came to, the matrix, the meaning of its words, the failures, of which the first have the
+    commands `again`, and the weaknesses.
+    """
     cells = list(cells)
     printer = Printer(console)
     made = grid.grid(cells)
@@ -97,7 +101,7 @@ def render(cells: Iterable[Cell], console: Console, problems: Sequence[str] = ()
         _squares(made, {cell.lock: cell.backend for cell in cells}, printer)
         printer.gap()
         _legend(cells, printer)
-    _failures(grid.failures(cells), printer)
+    _failures(grid.failures(cells), printer, again)
     _documented(grid.documented(cells), printer)
     _reasons(grid.not_run(cells), printer)
     for problem in problems:
@@ -205,10 +209,10 @@ def _legend(cells: list[Cell], printer: Printer) -> None:
 # Below the table
 
 
-def _failures(cases: list[grid.CellGroup], printer: Printer) -> None:
+def _failures(cases: list[grid.CellGroup], printer: Printer, again: Callable[[Cell], str]) -> None:
     """Print the first story of each lock, property and fault, and how many lanes and trials it concerns."""
     by_what = grouped(cases, lambda case: (case.first.word, case.first.lock, case.first.fault, case.first.property))
-    for mine in by_what.values():
+    for place, mine in enumerate(by_what.values()):
         cell, lanes = mine[0].first, sum(case.lanes for case in mine)
         printer.gap()
         where = (cell.lane or cell.lock) + (f" and {lanes - 1} more" if lanes > 1 else "")
@@ -221,6 +225,8 @@ def _failures(cases: list[grid.CellGroup], printer: Printer) -> None:
         more = f", the first of {trials} trials" if trials > 1 else ""
         if cell.page is not None:
             printer.whole(f"seed {cell.seed}{more}: {typed(cell.page)}", indent=2)
+        if place < _FIRST and (command := again(cell)):
+            printer.whole(f"again: {command}", indent=2)
 
 
 def _documented(cases: list[grid.CellGroup], printer: Printer) -> None:

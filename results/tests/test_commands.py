@@ -55,8 +55,7 @@ def test_list_prints_a_json_object_for_each_run(root: Path, results: Results) ->
     (root / CLOSED / "run.json").write_text("{")
     out, _ = said(results, root, "list", "--json")
     told = [json.loads(line) for line in out.splitlines()]
-    states = [(OLD, "closed"), (CLOSED, "damaged"), (CUT, "interrupted")]
-    assert [(run["run"], run["state"]) for run in told] == states
+    assert [(run["run"], run["state"]) for run in told] == [(OLD, "closed"), (CLOSED, "damaged"), (CUT, "interrupted")]
     assert told[2]["words"] == {"known weakness shown": 3, "upheld": 5}
     assert (told[2]["asked"], told[2]["failed"]) == ({"seed": 2}, False)
 

@@ -12,12 +12,15 @@ import pytest
 
 from checkers.claims import Verdict
 from checkers.tests.build import cases
+from results.commands.digest import digest
+from results.comparison.presentation import Side
 from results.pages import rates, run_page
 from results.record import Cell, LaneSummary
 from results.report import grid
 from results.run import Run
 from results.storage import files
 from results.tests import samples
+from results.tests.browser.made import violated
 from results.tests.markup import Element, Page, golden
 
 ROOT = Path("/runs/r")
@@ -265,15 +268,20 @@ def test_the_page_of_a_whole_matrix_is_small() -> None:
     assert len(Page(text).data["squares"]) == locks * faults
 
 
-def test_a_trial_that_was_left_out_is_a_click_away(tmp_path: Path) -> None:
+def test_what_fails_has_its_picture_and_command_and_what_was_left_out_is_a_click_away(tmp_path: Path) -> None:
     run = Run.create(tmp_path, {})
     run.save_trial(replace(samples.trial("aborted", error="worker 2 broke"), lanes=()))
+    run.save_trial(violated(samples.trial()))
     (run.path / "trials" / "linked").symlink_to(run.path / "trials" / "aborted")
     (run.path / "trials" / "half").mkdir()
     page = Page(run.close({}).read_text())
-    told = page.one("section", id="problems")
-    assert "trials/aborted: aborted: worker 2 broke" in told
-    assert "trials/half/trial.json: No such file" in told
-    assert "trials/linked: a link, which is not followed" in told
-    links = [link.given["href"] for link in page.all("a") if link.given["href"].startswith("trials/")]
-    assert links == ["trials/aborted/index.html"]
+    for words in ("aborted: aborted: worker 2 broke", "half/trial.json: No such file", "linked: a link, which is not"):
+        assert f"trials/{words}" in page.one("section", id="problems")
+    failing, left_out = (page.within("section", id=name) for name in ("failures", "problems"))
+    drawn = [one.given.get("aria-label") for one in failing if one.tag in ("svg", "button")]
+    assert drawn == ["redis/register/unfenced: the operations around the violation", "copy the command"] * 2
+    commands = [one.text.partition("suites/ ")[2] for one in failing if one.tag == "code"]
+    assert commands == ["--backend redis --faults freeze-holder --seed 7"] * 2
+    assert digest(Side.of(run)).count("again: <code>") == 3
+    links = [one.given["href"].rpartition("property=")[2] for one in (*failing, *left_out) if one.tag == "a"]
+    assert links == ["holder-exclusion", "fenced-store", "trials/aborted/index.html"]

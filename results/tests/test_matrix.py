@@ -21,6 +21,8 @@ FAULTS = ("none", "cut-client-drop", "freeze-holder", "isolate-leader-refuse", "
 cell = partial(test_index.cell, page=Path(PAGE), seed=7, trial="")
 MANY = [f"a-{backend}-{number}" for backend in ("redis", "etcd") for number in range(12)]
 LONG = ("an-extremely-long-name-of-a-lock", "supercalifragilisticexpialidocious", "a/locks.py:Mine", "b/c.py:Its")
+LEFT_OUT = ("trials/x: damaged",)
+AGAIN = "pytest suites/ --lock {0.lock}".format
 BROKEN = cell(MANY[3], "none", Verdict.VIOLATED, "token-order", backend="redis")
 
 
@@ -36,10 +38,9 @@ def cells() -> list[Cell]:
     return made
 
 
-def drawn(
-    width: int, given: list[Cell] | None = None, problems: Sequence[str] = ("trials/x: damaged",), **console: Any
-) -> str:
-    return shown(lambda on: matrix.render(cells() if given is None else given, on, problems), width=width, **console)
+def drawn(width: int, given: list[Cell] | None = None, problems: Sequence[str] = LEFT_OUT, **console: Any) -> str:
+    made = cells() if given is None else given
+    return shown(lambda on: matrix.render(made, on, problems, AGAIN), width=width, **console)
 
 
 def shown(render: Callable[[Console], None], **console: Any) -> str:
@@ -69,9 +70,9 @@ def test_an_empty_matrix_and_a_long_problem_take_few_lines() -> None:
 
 def test_the_brief_form_of_a_small_or_large_matrix_fits_a_screen() -> None:
     made = [cell("redis", "none", Verdict.VIOLATED, f"p{n}") for n in range(5)]
-    problem, again = "trials/x: " + "damaged " * 90, "pytest suites/ --lock {0.lock}".format
+    problem = "trials/x: " + "damaged " * 90
     both = (made, [*made, *of_many(faults=FAULTS * 20)])
-    small, large = (shown(partial(matrix.brief, it, problems=[problem], again=again), width=80) for it in both)
+    small, large = (shown(partial(matrix.brief, it, problems=[problem], again=AGAIN), width=80) for it in both)
     assert small == golden("matrix-brief.txt", small)
     assert large == golden("matrix-brief-large.txt", large)
     assert max(len(text.splitlines()) for text in (small, large)) <= 23
@@ -82,8 +83,7 @@ def test_the_brief_form_of_a_small_or_large_matrix_fits_a_screen() -> None:
 def test_a_heavier_word_is_never_hidden() -> None:
     for order in (1, -1):
         both = [cell("redis", "none", Verdict.UPHELD), cell("redis", "none", Verdict.VIOLATED, "token-order")][::order]
-        line = next(line for line in drawn(80, both).splitlines() if line.startswith("none"))
-        assert "violated 1" in line
+        assert "violated 1" in next(line for line in drawn(80, both).splitlines() if line.startswith("none"))
 
 
 def test_no_colour_no_escape(monkeypatch: pytest.MonkeyPatch) -> None:

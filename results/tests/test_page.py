@@ -80,6 +80,11 @@ def test_the_sentence_covers_the_whole_trial_also_one_that_was_aborted_without_l
         "of the others, 1 not judged."
     )
     assert sentences.trial_sentence([]) == "No lane came to an end."
+    heading = sentences.trial_heading([lane(one, a), lane(two, ("fifo", Verdict.VIOLATED), b)])
+    assert heading == "2 locks broke their promise of order and 1 more under freeze-holder"
+    for word in Verdict:
+        several = [lane(each, ("order", word), ("fifo", word)) for each in record.lanes]
+        assert len(sentences.trial_heading(several).split()) <= 12
     text = read(replace(samples.trial(error="worker 2 broke"), lanes=())).text
     assert "The trial was aborted. worker 2 broke" in text
 
@@ -125,7 +130,7 @@ def test_the_story_is_of_the_heaviest_word_and_among_equals_of_the_longest_witne
 
 def test_other_keys_stay_out_of_the_picture() -> None:
     history = samples.stale_write(keys=("k0", "k1"))
-    rows = samples.rows_of(samples.hold(0, 7, 1700, 1800, 2, NONE))
+    rows = samples.rows_of(samples.hold(0, 7, 700, 800, 2, NONE))
     rows["key"] = 1
     both = np.concatenate((rows, np.zeros(len(history), rows.dtype)))
     for name, column in history.columns.items():
@@ -134,6 +139,7 @@ def test_other_keys_stay_out_of_the_picture() -> None:
     assert "The operations around the violation, on key k0" in text
     assert "acquire with token 41" in text
     assert "acquire with token 7 " not in text
+    assert "worker 1 holds #4, token 42" in text, "grants of other keys do not count"
     assert "worker 0 holds" not in text
 
 
@@ -193,9 +199,8 @@ def test_a_page_of_twenty_lanes_with_1e5_operations_is_small() -> None:
 
 
 def test_a_passing_trial_shows_the_worker_hit_by_the_fault_or_a_contended_hand_over() -> None:
-    history = samples.stale_write("fence-writes")
-    passed = (j for j in samples.judgements(history) if j.result and j.result.valid)
-    text = read(samples.one_lane(history, *passed)).text
+    fenced = samples.stale_write("fence-writes")
+    text = read(samples.one_lane(fenced, *(j for j in samples.judgements(fenced) if j.result and j.result.valid))).text
     assert "The worker hit by freeze-holder, and its successor" in text
     assert "write 4100 with token 41" in text
     text = read(samples.one_lane(replace(samples.long(2000), faults=()))).text

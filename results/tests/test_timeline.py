@@ -12,7 +12,7 @@ from markupsafe import Markup
 from checkers.history.history import History, from_rows
 from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
-from results.pages.lane.shown_operations import Focus
+from results.pages.lane.shown_operations import Focus, numbers
 from results.pages.lane.timeline import LONGEST_ERROR, MOST_ERRORS, TICK, columns, draw
 from results.tests import hostile, samples
 from results.tests.markup import Page, unpacked
@@ -112,6 +112,7 @@ def test_every_operation_and_every_hold_comes_back_in_its_place(name: str) -> No
     expiries = [None if end == INFINITY else lease for end, lease in ends]
     assert [None if lease is None else ended[row] + lease for row, lease in leases] == expiries
     assert list(map(bool, holds["open"])) == held.open.tolist()
+    assert summed(holds["rank"]) == numbers(View(history)).tolist()
 
 
 def test_a_large_lane_is_small() -> None:

@@ -8,13 +8,14 @@ from typing import Any, cast
 import pytest
 
 from checkers.history.history import FaultInterval, History
+from checkers.history.view import View
 from checkers.row_format import F
 from checkers.tests.build import Book
 from infra.faults.runner import Record
 from results.pages import trial_page
 from results.record import LaneRecord
 from suites.tests.selections import asked
-from suites.trial.lane_history import OF_FAULTS
+from suites.trial.lane_history import OF_FAULTS, on_one_clock
 from suites.trial.metadata import CpuMeter, described, rolled, stalled
 
 SECOND = 10**9
@@ -48,7 +49,8 @@ def test_the_steps_of_an_upgrade_and_the_faults_between_them_are_listed_in_order
 def test_times_are_those_of_the_page_of_the_trial() -> None:
     book = Book().acquire(10 * SECOND, 10 * SECOND + 1, 1)
     book.faults.append(FaultInterval(**{name: asdict(ROLLED)[name] for name in OF_FAULTS}))
-    histories = [book.history(), *starting(11)]
+    histories = on_one_clock([*starting(11), book.history()])
+    assert {history.once(View).zero for history in histories} == {10 * SECOND}
     (shown,) = trial_page.faults([LaneRecord(history, ()) for history in histories])
     (step,) = rolled([ROLLED], histories)
     assert float(shown["moments"][0].removesuffix(" s")) == step["at"]
@@ -68,8 +70,7 @@ def test_cpu_time_is_counted_by_part_even_if_a_server_was_restarted(monkeypatch:
 
 def test_a_run_says_what_its_faults_and_locks_are() -> None:
     made = described(asked(lock=["redis", "redlock-3"], faults=["none", "clock-drift", "lose-replies+cut-client-drop"]))
-    told = {column: (each["group"], each["text"].partition(". ")[0]) for column, each in made["faults"].items()}
-    assert told == {
+    assert {column: (each["group"], each["text"].partition(". ")[0]) for column, each in made["faults"].items()} == {
         "clock-drift": ("clocks", "The clock of redis1 and another, or of postgres, runs too fast or too slow"),
         "lose-replies+cut-client-drop": ("links", "All replies of one group of clients are lost"),
     }

@@ -128,6 +128,17 @@ def whole(
     return _history(facts, np.concatenate([*parts, last]), records, errors)
 
 
+def first_operation(histories: Sequence[History]) -> int:
+    """ns; when the first operation of any of these lanes began, 0 if there is none."""
+    return min((int(history.columns["inv"][0]) for history in histories if len(history)), default=0)
+
+
+def on_one_clock(histories: Sequence[History]) -> list[History]:
+    """The histories of a trial, told from one moment on: the first operation of any lane."""
+    begun = first_operation(histories)
+    return [replace(history, facts=replace(history.facts, begun=begun)) for history in histories]
+
+
 def _facts(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> Facts:
     lock, lane = running.lane.lock, running.lane
     return Facts(

@@ -23,6 +23,7 @@ from results.record import CPU_PARTS
 from suites.locks import registry
 from suites.selection.selection import Selection
 from suites.selection.trial import Trial
+from suites.trial.lane_history import first_operation
 
 _ROLL: Final = "roll-version"
 _OURS: Final = "operations are timed by CLOCK_MONOTONIC of this host, which all workers share"
@@ -104,7 +105,7 @@ def rolled(records: Iterable[Record], histories: Sequence[History]) -> list[dict
     in_order = sorted(records, key=lambda record: record.begun)
     if all(record.name != _ROLL for record in in_order):
         return []
-    zero = min(int(history.columns["inv"][0]) for history in histories)
+    zero = first_operation(histories)
     steps = []
     for _, together in groupby(in_order, lambda record: record.name if record.process >= 0 else record):
         first, *others = together

@@ -40,7 +40,7 @@ from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
 from suites.selection.trial import Trial, named
 from suites.trial import members, target_cleanup, timeouts
 from suites.trial.broken_trial import NoWayThere
-from suites.trial.lane_history import RunningLane, final_reads, so_far, warm, whole
+from suites.trial.lane_history import RunningLane, final_reads, on_one_clock, so_far, warm, whole
 from suites.trial.launch import TAPPED, fit, launch, share_of_a_core, to_be_watched
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
 from suites.trial.worker_control import WorkerControl
@@ -204,7 +204,7 @@ class RunningTrial:
                 raise WorkerBroke(f"{lane.lane.name}: {wrong} (see suites.lock.Grant)", {lane.lane.name})
             return made
 
-        return list(map(history, self.lanes, final_reads(self.lanes, self.environment)))
+        return on_one_clock(list(map(history, self.lanes, final_reads(self.lanes, self.environment))))
 
     def _look_at_members(self, *, quiet: bool) -> None:
         look = members.look(self.environment, self.trial.backend, self.lanes, self.writes, quiet=quiet)

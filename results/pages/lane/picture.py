@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
+from checkers.history.counting import Ints
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.row_format import ACQUIRES, INFINITY, NONE, F, Outcome
 from results.pages import svg
-from results.pages.lane.shown_operations import Focus
+from results.pages.lane.shown_operations import Focus, numbers
 from results.pages.svg import SHAPES, legend, question, round_up, shape_of, tag
 from results.record import grouped
 from results.report import sentences
@@ -110,6 +111,8 @@ class _Canvas:
     """Worker → top of its row."""
     places: dict[int, float]
     """Operation → the pixel of its glyph."""
+    numbers: Ints
+    """For each hold the number that stands above it."""
     taken: dict[tuple[int, int], list[tuple[float, float]]] = field(default_factory=dict)
     """(worker, line) → stretches that have text already."""
 
@@ -137,18 +140,17 @@ def draw(view: View, focus: Focus) -> tuple[Markup, Markup]:
     """The picture of a window, and its legend."""
     c, holds = view.history.columns, view.holds.columns
     shown = _shown_holds(view, focus)
-    processes = {int(c["process"][row]) for row in (*focus.rows, *holds.row[shown])}
-    workers = sorted({view.facts.worker_of(process) for process in processes})
+    workers = sorted({view.worker(int(row)) for row in (*focus.rows, *holds.row[shown])})
     in_time = (fault for fault in view.history.faults if (fault.healed or focus.end) >= focus.begin)
     faults = [fault for fault in in_time if fault.begun and fault.begun <= focus.end]
     head = 10 + _FAULT_LINE * len(faults)
     rows = {worker: float(head + _ROW * place) for place, worker in enumerate(workers)}
     bottom = head + _ROW * max(len(workers), 1)
     axis = broken(focus.begin, focus.end, _events(view, focus, shown, faults), LEFT + 8, RIGHT - 14)
-    canvas = _Canvas(view, focus, axis, rows, _places(view, focus, axis))
+    canvas = _Canvas(view, focus, axis, rows, _places(view, focus, axis), numbers(view))
 
     parts = _bands(canvas, faults, head, bottom)
-    parts += _frame(canvas, processes, bottom)
+    parts += _frame(canvas, bottom)
     parts += _breaks(canvas, head, bottom)
     marks = [(int(holds.ret[place]), _hold(canvas, place)) for place in shown]
     # Marked operations get their labels first, so no other text is in their way.
@@ -235,16 +237,14 @@ def _bands(canvas: _Canvas, faults: list[FaultInterval], head: float, bottom: fl
     return parts
 
 
-def _frame(canvas: _Canvas, processes: set[int], bottom: float) -> list[Markup]:
+def _frame(canvas: _Canvas, bottom: float) -> list[Markup]:
     """Rows with their workers, and the time axis."""
     parts: list[Markup] = []
     for worker, top in canvas.rows.items():
         y = top + _BAR + _THICK / 2
-        mine = [str(process) for process in sorted(processes) if canvas.view.facts.worker_of(process) == worker]
-        title = tag("title", f"{'processes' if len(mine) > 1 else 'process'} {', '.join(mine)}")
         who = tag("text", f"worker {worker}", x=LEFT - 10, y=y + 4, class_="who", text_anchor="end")
         line = tag("path", d=f"M{LEFT} {svg.number(y)}H{RIGHT}", class_="grid")
-        parts += [line, tag("g", title, who, class_="tip")]
+        parts += [line, who]
     parts.append(tag("path", d=f"M{LEFT} {bottom + 4}H{RIGHT}", class_="axis"))
     for x, label in ticks(canvas.axis, canvas.view.zero):
         parts.append(tag("path", d=f"M{x:.1f} {bottom + 4}v5", class_="axis"))
@@ -282,7 +282,8 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
     sure = axis(min(max(lease, begin), end)) if lease < INFINITY else right
     token = view.token[row]
     how = "until its last operation; no release is known" if holds.open[place] else "until its release or loss"
-    lines = [f"worker {worker} holds, {f'token {token}' if token != NONE else 'no token'}"]
+    number = f"#{canvas.numbers[place]}"
+    lines = [f"worker {worker} holds {number}, {f'token {token}' if token != NONE else 'no token'}"]
     lines.append(f"{seconds(begin, view.zero)} to {seconds(end, view.zero)}, {how}")
     if lease < INFINITY:
         lines.append(f"its lease may end at {seconds(lease, view.zero)}")
@@ -301,8 +302,7 @@ def _hold(canvas: _Canvas, place: int) -> list[Markup]:
         shapes.append(tag("path", d=f"M{x:.1f} {y + _THICK + 5:.1f}v{-_THICK - 14}l8 4l-8 4", class_="lease"))
         if marked:
             shapes += canvas.text(worker, 0, x + 44, "lease ends", "note")
-    words = str(token) if token != NONE else f"{view.owner[row]:x}"[:4]
-    shapes += canvas.text(worker, 0, left + 3.4 * len(words), words, "token", must=marked)
+    shapes += canvas.text(worker, 0, left + 3.4 * len(number), number, "token", must=marked)
     return [tag("g", tag("title", "\n".join(lines)), *shapes, class_="tip hold-of")]
 
 

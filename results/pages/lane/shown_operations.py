@@ -8,7 +8,7 @@ from checkers.history.counting import Ints
 from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.properties.check_result import Violation
-from checkers.row_format import ACQUIRES, F
+from checkers.row_format import ACQUIRES, NONE, F
 
 MOST_OPERATIONS = 70
 """The most operations in one picture: more cannot be told apart."""
@@ -36,6 +36,20 @@ class Focus:
     keys: tuple[int, ...]
     left_out: int
     why: str
+
+
+def numbers(view: View) -> Ints:
+    """For each hold its number, from 1 on, in the order of the grants of its key; holds of one token share a number."""
+    known: dict[tuple[int, int, int], int] = {}
+    latest: dict[int, int] = {}
+    marks = []
+    for row in view.holds.columns.row.tolist():
+        key, token = view.key[row], view.token[row]
+        grant = (key, token, 0) if token != NONE else (key, NONE, view.owner[row])
+        if grant not in known:
+            known[grant] = latest[key] = latest.get(key, 0) + 1
+        marks.append(known[grant])
+    return np.array(marks, np.int64)
 
 
 def on_violation(view: View, violation: Violation, most: int = MOST_OPERATIONS) -> Focus:

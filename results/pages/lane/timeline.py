@@ -18,7 +18,8 @@ base        differences.
 error       index into `errors`; 0: none.
 
 The columns of `holds` have an entry for each grant: the row of its acquire, how long it was held, the time from the
-grant to the earliest end of its lease (null: no lease), and 1 if neither a release nor a notice of loss is known.
+grant to the earliest end of its lease (null: no lease), 1 if neither a release nor a notice of loss is known, and its
+number (differences; `shown_operations.numbers`).
 """
 
 import json
@@ -34,7 +35,7 @@ from checkers.history.history import FaultInterval, History
 from checkers.history.view import View
 from checkers.row_format import INFINITY, NONE, F, Outcome
 from results.pages import web
-from results.pages.lane.shown_operations import Focus
+from results.pages.lane.shown_operations import Focus, numbers
 from results.pages.svg import legend_of_canvas, shape_of
 from results.report import sentences
 from results.text import cut, duration, seconds
@@ -199,6 +200,7 @@ def columns(view: View) -> dict[str, Any]:
             "held": ((holds.left - origin) // TICK - grant).tolist(),
             "lease": [None if end == INFINITY else left for left, end in zip(lease, holds.expiry, strict=True)],
             "open": holds.open.astype(int).tolist(),
+            "rank": np.diff(numbers(view), prepend=0).tolist(),
         },
         "codes": codes.view(np.uint8).reshape(-1, 4).tolist(),
         "errors": errors,

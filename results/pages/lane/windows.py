@@ -59,13 +59,19 @@ def standalone(history: History, judgement: Judgement) -> str:
     """The picture of a judgement as an SVG file, for a README: what decided the verdict, or the liveliest moment."""
     violation = decisive(judgement)
     view = history.once(View)
-    window = shown_operations.on_violation(view, violation) if violation else shown_operations.on_liveliest(view)
-    story = violation.story if violation else (f"{judgement.property} held: {window.why}",)
+    near = shown_operations.on_violation(view, violation) if violation else shown_operations.on_liveliest(view)
+    story = violation.story if violation else (f"{judgement.property} held: {near.why}",)
     style = _STYLE.read_text("utf-8").replace(":root", "svg")
     style += "svg { font-family: system-ui, sans-serif; background: var(--paper); }"  # as a page has for all pictures
     inside = tag("desc", "\n".join(story)) + tag("style", Markup(style))
-    head, _, rest = picture.draw(view, window)[0].partition(">")
+    head, _, rest = picture.draw(view, near)[0].partition(">")
     return f'{head} xmlns="http://www.w3.org/2000/svg">{inside}{rest}\n'
+
+
+def small(history: History, violation: Violation) -> Markup:
+    """The picture of a violation with fewer operations, for a page that is not about this lane alone."""
+    view = history.once(View)
+    return picture.draw(view, shown_operations.on_violation(view, violation, _FEWER))[0]
 
 
 def moments(lane: LaneRecord) -> list[tuple[int, str]]:

@@ -49,7 +49,9 @@ class Lane {
     const holds = this.holds = {
       op: new Uint32Array(size), begin: new Float64Array(size), end: new Float64Array(size),
       lease: new Float64Array(size).fill(NaN), open: new Uint8Array(size), reach: new Float64Array(size),
+      rank: new Uint32Array(size),
     };
+    const ranks = summed(grants.rank);
     const granted = new Int32Array(count).fill(-1); // places in the columns of holds
     grants.row.forEach((row, at) => { granted[row] = at; });
     let op = 0, n = 0;
@@ -70,6 +72,7 @@ class Lane {
           holds.end[n] = end + grants.held[at] * TICK;
           if (grants.lease[at] !== null) holds.lease[n] = end + grants.lease[at] * TICK;
           holds.open[n] = grants.open[at];
+          holds.rank[n] = ranks[at];
           holds.reach[n] = until = Math.max(until, holds.end[n]);
           n++;
         }
@@ -208,7 +211,7 @@ class Lane {
     const words = kind + (value === null ? nothing : ` ${value}`) + (base === null ? "" : ` (on ${base})`)
       + (token === null ? "" : ` with token ${token}`) + tail;
     return {
-      op, row, glyph, outcome, worker: this.threadOf(op).worker, process: columns.process[row],
+      op, row, glyph, outcome, worker: this.threadOf(op).worker,
       token, value, kind, words, result: error ? `${result} (${this.errors[error]})` : result,
       inv: this.inv[op], end: columns.lasted[row] < 0 ? null : this.end[op],
       key: this.keys.length > 1 ? this.keys[this.keyOf(op)] : null,

@@ -68,13 +68,11 @@ class Finder {
   }
 
   described(op) {
-    const { worker, process, words, result, inv, end, key, row } = this.sheet.lane.operation(op);
+    const { worker, words, result, inv, end, key } = this.sheet.lane.operation(op);
     const until = end === null ? "" : `, returned ${this.when(end)} (${duration(end - inv)})`;
-    const lines = [
-      `worker ${worker} (process ${process}): ${words}`, `outcome: ${result}`, `invoked ${this.when(inv)}${until}`,
-    ];
+    const lines = [`worker ${worker}: ${words}`, `outcome: ${result}`, `invoked ${this.when(inv)}${until}`];
     if (key !== null) lines.push(`key: ${key}`);
-    return [...lines, `row ${row}`].join("\n");
+    return lines.join("\n");
   }
 
   holdText(row, time) {
@@ -84,7 +82,7 @@ class Finder {
     if (n >= thread.held || holds.begin[n] > time || holds.end[n] < time) return "";
     const token = lane.tokenOf(holds.op[n]), lease = holds.lease[n];
     const lines = [
-      `worker ${row} holds, ${token === null ? "no token" : `token ${token}`}`,
+      `worker ${row} holds #${holds.rank[n]}, ${token === null ? "no token" : `token ${token}`}`,
       `${this.when(holds.begin[n])} to ${this.when(holds.end[n])}${holds.open[n] ? "; no release is known" : ""}`,
     ];
     if (!Number.isNaN(lease)) lines.push(`its lease may end at ${this.when(lease)}`);

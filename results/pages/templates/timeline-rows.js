@@ -89,13 +89,12 @@ function holds(sheet, row, bar) {
       sheet.fill(flag, "past-edge");
       sheet.line(flag, "past-edge", 1.5);
     }
-    const token = bar.tall && to - from > 12 ? lane.tokenOf(held.op[n]) : null;
-    if (token === null) continue;
+    if (!bar.tall || to - from <= 12) continue;
     sheet.font(10.5, 700);
-    const at = Math.max(from, left + 1), width = sheet.measure(`${token}`);
+    const at = Math.max(from, left + 1), width = sheet.measure(`#${held.rank[n]}`);
     const room = n + 1 < high ? Math.min(sheet.x(held.begin[n + 1]) - 3, right) : right;
     if (at < free || at + width > room) continue;
-    sheet.words(`${token}`, at, bar.y - 2.5, "ink");
+    sheet.words(`#${held.rank[n]}`, at, bar.y - 2.5, "ink");
     free = at + width + 4;
   }
 }

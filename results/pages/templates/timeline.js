@@ -175,8 +175,8 @@ class Timeline {
   operationAt(x, y) {
     const { op } = this.finder.at(x, y);
     if (op < 0) return null;
-    const { row, worker, process, kind, outcome, inv, end, words, result } = this.lane.operation(op);
-    return { row, worker, process, kind, outcome: ["ok", "refused", "unknown"][outcome], inv, ret: end, words, result };
+    const { row, worker, kind, outcome, inv, end, words, result } = this.lane.operation(op);
+    return { row, worker, kind, outcome: ["ok", "refused", "unknown"][outcome], inv, ret: end, words, result };
   }
 
   // Pointer and wheel
