@@ -178,7 +178,7 @@ class Progress:
         if key not in self.planned:  # the rest of a trial that broke
             self.planned[key] = fmean(self.planned.values()) if self.planned else 0.0
         self._free.setdefault(event.by, event.at)
-        lanes = f"{count(round(event.number('lanes')), 'lane')} of {_names(event.facts.get('locks'))}"
+        lanes = f"{count(round(event.number('lanes')), 'lane')} of {lock_names(event.facts.get('locks'))}"
         title = f"{key.backend} {key.column}" + (f", trial {event.text('attempt')}" if _again(event) else "")
         self._doing[event.by] = _Doing(title, event.at, "starting its workers", event.at, key, f" ({lanes})")
         plan = event.facts.get("plan")
@@ -271,7 +271,8 @@ def _title(event: Event) -> str:
     return f"{event.text('backend'):<10} {event.text('column'):<22} seed {event.text('seed')}{part}{again}"
 
 
-def _names(locks: object) -> str:
+def lock_names(locks: object) -> str:
+    """The names of a few locks, or how many they are."""
     names = list(short_names(map(str, locks)).values()) if isinstance(locks, Iterable) else []
     if len(names) > _NAMES:
         return f"{len(names)} locks"

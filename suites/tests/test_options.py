@@ -48,6 +48,7 @@ class TestBadInput:
         ({"plan": ["/nonexistent"]}, ["/nonexistent", "No such file"]),
         ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON"]),
         ({"profile": "nope"}, PROFILES),
+        ({"quick": True, "profile": "nightly"}, ["--quick and --profile nightly"]),
         ({"lock": ["no"]}, registry.LOCKS),
         ({"version_of": ["nope=1"]}, BACKENDS),
         ({"version_of": ["etcd"]}, ["BACKEND=VERSION"]),
@@ -113,6 +114,12 @@ class TestCases:
         assert (twice.lanes, twice.faults) == (asked(lock=["redis"], faults=["none"]).lanes, ("none",))
         names = {name for name in registry.LOCKS if registry.load(name).backend == "redis"}
         assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == names
+
+    @cases("given, columns", ({}, PROFILES["smoke"].faults), ({"faults": ["kill-holder"]}, ("kill-holder",)))
+    def test_a_quick_run_takes_two_lanes_of_each_lock(self, given: dict[str, Any], columns: tuple[str, ...]) -> None:
+        run = asked(lock=["etcd"], quick=True, **given)
+        tried = {(trial.column, lane.name.partition("/")[2]) for trial in run.trials() for lane in trial.lanes}
+        assert tried == set(product(columns, ("register/fence-writes", "set/unfenced")))
 
     def test_a_lock_without_tokens_has_no_fence_and_the_case_says_so(self) -> None:
         run = asked(lock=["redlock"], faults=["none"])

@@ -239,7 +239,9 @@ def test_an_invalid_shard_is_refused_with_the_expected_form(text: str) -> None:
 
 
 def test_pytest_collects_a_shard() -> None:
-    lists = [collected("--lock", "redis", "--faults", "none,freeze-holder", "--shard", f"{i}/2") for i in (1, 2)]
-    assert [done.returncode for done in lists] == [0, 0]
-    columns = [{line.rpartition("-")[2] for line in done.stdout.splitlines() if "redis/" in line} for done in lists]
-    assert columns == [{"none]"}, {"holder]"}]
+    words = ("-v", "--lock", "redis", "--faults", "none,freeze-holder", "--shard")
+    lists = [collected(*words, f"{i}/2").stdout.splitlines() for i in (1, 2)]
+    columns = [{line.rpartition("-")[2] for line in lines if "redis/" in line} for lines in lists]
+    assert columns == [{"none]>"}, {"holder]>"}]
+    begins = [line.partition(", about")[0] for lines in lists for line in lines if line.startswith("to come: ")]
+    assert begins == [f"to come: 11 lanes of redis {what} in 1 trial" for what in ("without a fault", "under 1 fault")]
