@@ -200,6 +200,11 @@ class Progress:
         self._stage(event, event.text("text"), event.number("within"))
         return [ScreenLine(f"{self._who(event)}waiting for {event.text('text')}", Level.STEP)]
 
+    def _on_repeats(self, event: Event) -> list[ScreenLine]:
+        if doing := self._doing.get(event.by):
+            doing.about = f" ({event.text('text')})"
+        return [ScreenLine(f"{self._who(event)}{event.text('text')}", Level.BEGUN)]
+
     def _on_judges(self, event: Event) -> list[ScreenLine]:
         self._stage(event, f"judging {event.text('lane')} ({event.text('number')} of {event.text('of')})")
         return []

@@ -45,11 +45,12 @@ class TestStanding:
         run.trial("gw0")
         run.trial("gw1", "etcd", "kill-server", locks=["etcd", "etcd-key"])
         run.at += 3
+        assert run.say("gw0", "repeats", text="once more")[0].text.endswith(" redis none: once more")
         run.say("gw1", "step", text="kill-server: healing")
         first, *others = run.texts()
         assert first.startswith("0 of 3 trials, about 10 s left; 0:03 so far")
         assert others == [
-            "redis none: starting its workers, 3 s (7 lanes of redis)",
+            "redis none: starting its workers, 3 s (once more)",
             "etcd kill-server: healing, 3 s (7 lanes of etcd and etcd-key)",
         ]
         run.done("gw0")

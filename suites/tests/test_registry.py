@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+import suites.lock
 from checkers.claims import Claim, Hazard
 from checkers.tests.build import cases, there
 from infra.backends import BACKENDS
@@ -240,6 +241,13 @@ def test_the_lock_of_the_guide_promises_nothing_and_its_fix_promises_what_the_gu
     for claim in promises.claims:
         for faults in (["none"], ["freeze-before-release"]):
             assert claim.covers(claim.property, faults, "unfenced", "set")
+
+
+def test_the_guide_has_a_row_for_all_that_a_class_may_say() -> None:
+    protocols = [kind for kind in vars(suites.lock).values() if getattr(kind, "_is_protocol", False)]
+    names = {name for kind in protocols for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+    rows = re.findall(r"^\| (`.*?) \|", TEXT, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"\w+", row)} == names
 
 
 def test_the_guide_shows_how_to_open_a_lock_on_every_other_backend() -> None:

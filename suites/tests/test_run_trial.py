@@ -1,5 +1,6 @@
 """How a trial waits, what it looks at meanwhile, and what it says of its workers, without servers."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock, patch
@@ -42,6 +43,15 @@ def test_the_watch_goes_on_under_faults_at_messages_alone(taps: Mock | None) -> 
     running: Any = Mock(taps=taps, handles=[], lanes=[], trial=Trial("redis", "kill-holder", 1, ()))
     run_trial.RunningTrial._cycle(running)
     assert (running.watch.end.called, running.watch.begin.called) == (taps is None,) * 2
+
+
+def test_a_trial_that_goes_on_says_for_which_lane_and_why() -> None:
+    trial = Trial("redis", "none", 1, (lane_named("redis/set/unfenced"),))
+    running: Any = Mock(trial=trial, plan=trial.plan_to_run(), missing=[], clock=time.monotonic())
+    running._missing_after.side_effect = [{"redis/set/unfenced": {"fifo": "nobody waited"}}, {}]
+    run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
+    (event,) = (call.args[0] for call in running.tell.call_args_list)
+    assert event.text("text") == "once more, since it did not exercise fifo in redis/set/unfenced (nobody waited)"
 
 
 @cases(

@@ -165,8 +165,8 @@ class RunningTrial:
                     self._look_at_members(quiet=False)
                 return
             again = self.missing[-1]
-            why = f"since it did not exercise {_places(again)}" if again else "for as long as was asked for"
-            self.tell(step(f"once more, {why}"))
+            why = f"since it did not exercise {_lacking(again)}" if again else "for as long as was asked for"
+            self.tell(Event("repeats", {"text": f"once more, {why}"}))
 
     def kill(self) -> None:
         """Kill the workers: there will be no verdict, and Ctrl-C leaves little time (with xdist, ten seconds)."""
@@ -257,7 +257,7 @@ class RunningTrial:
         missing = self._missing(self.unexercised)
         until = time.monotonic() + patience
         while _without_strike(missing) and (left := until - time.monotonic()) > 0:
-            self.tell(waits(f"what would exercise {_places(_without_strike(missing))}", left))
+            self.tell(waits(f"what would exercise {_lacking(_without_strike(missing))}", left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
             missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing])
         return {
@@ -363,11 +363,15 @@ class RunningTrial:
         return lack is None or lack.by_strike
 
 
-def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> dict[str, list[str]]:
-    """Lane → the properties of which what is missing may come while no fault is on."""
-    names = {lane: [name for name, lack in lacks.items() if not lack.by_strike] for lane, lacks in missing.items()}
-    return {lane: of_lane for lane, of_lane in names.items() if of_lane}
+def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> Missing:
+    """What is missing that may come while no fault is on."""
+    waited_for = {
+        lane: {name: lack.reason for name, lack in lacks.items() if not lack.by_strike}
+        for lane, lacks in missing.items()
+    }
+    return {lane: reasons for lane, reasons in waited_for.items() if reasons}
 
 
-def _places(missing: Mapping[str, Iterable[str]]) -> str:
-    return listing(few((f"{name} in {lane}" for lane, names in missing.items() for name in names), 1))
+def _lacking(missing: Missing) -> str:
+    places = (f"{name} in {lane} ({why})" for lane, reasons in missing.items() for name, why in reasons.items())
+    return listing(few(places, 1))
