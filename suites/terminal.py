@@ -31,7 +31,7 @@ from results.storage.run_folder import now
 from results.terminal import matrix
 from results.terminal.event_journal import Event
 from results.terminal.progress import Level, Progress, lock_names
-from results.terminal.screen import Screen, Watch
+from results.terminal.screen import Display, Screen
 from results.text import command_line, count, plain, roughly, typed
 from suites.selection.parse_options import load
 from suites.selection.selection import Case, Selection
@@ -62,7 +62,7 @@ class Terminal:
         self._screen = Screen(file, live=live, colour=writer.hasmarkup, begin=self._reporter.ensure_newline)
         writer._file = self._screen
         beat = None if live else BEAT * (3 if self._verbosity < 0 else 1)
-        self._watch = Watch(run.path, self._screen, Progress(processes(config)), self._level(live=live), beat)
+        self._watch = Display(run.path, self._screen, Progress(processes(config)), self._level(live=live), beat)
         self._watch.start()
         self._reporter.showfspath = self._verbosity > 0
 

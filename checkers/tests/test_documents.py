@@ -1,6 +1,8 @@
 """checkers/README.md and checkers/CONDITIONS.md say what happens, and have the sections that docstrings cite."""
 
+import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,15 @@ def test_every_section_that_is_cited_exists() -> None:
         assert sections(text, rf"CONDITIONS\.md,\s+{CITED}") <= TITLES.keys(), file
         citing += bool(citations)
     assert citing > 20
+
+
+def test_no_two_classes_have_one_name_and_variables_are_named_for_what_they_hold() -> None:
+    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "tests" not in file.parts]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    assert {name: times for name, times in classes.items() if times > 1} == {}
+    stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    assert [stored[name] for name in ("one", "found", "told")] == [0, 0, 1], "a key of files is `told`"
 
 
 def test_every_file_that_is_named_exists() -> None:

@@ -21,7 +21,7 @@ from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.story_sentences import listing
-from checkers.row_format import Run, State
+from checkers.row_format import Command, State
 from infra.backends.answers import NO_ANSWER
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.cluster.nodes import READY_WITHIN
@@ -132,7 +132,7 @@ class RunningTrial:
         self.server.await_state(self.handles, State.READY, timeouts.START_WITHIN)
         self.versions = self.environment.cluster(self.trial.backend).versions()
         for handle in self.handles:
-            handle.ask(Run.GO)
+            handle.ask(Command.GO)
         self.watch.begin()
         self.tell(waits("every lane to be granted once", timeouts.WARM_UP))
         cold = list(self.lanes)
@@ -177,7 +177,7 @@ class RunningTrial:
         """Undo every fault, which also lets every frozen worker continue, and end the workers."""
         try:
             for handle in self.handles:  # they end while it is made sure that all faults are undone
-                handle.ask(Run.FINISH)
+                handle.ask(Command.FINISH)
             self.runner.final_heal()
             within = timeouts.workers_end_within(self.trial)
             self.tell(waits("the workers to end", within))
@@ -295,13 +295,13 @@ class RunningTrial:
             if self.taps is None:  # under faults at messages a lane is judged while others are still struck
                 self.watch.end()
             for handle in self.handles:
-                handle.ask(Run.GO if struck else Run.STAY)
+                handle.ask(Command.GO if struck else Command.STAY)
             try:
                 self.runner.cycle()
             except VersionRefused as refused:
                 raise NoWayThere(str(refused)) from refused
             for handle in self.handles:
-                handle.ask(Run.GO)
+                handle.ask(Command.GO)
             if self.taps is None:
                 self.watch.begin()
         else:
