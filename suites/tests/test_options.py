@@ -155,16 +155,7 @@ class TestCases:
         assert not any(run.tries(lane, storms[0]) for lane in run.lanes if lane.lock_name in registry.CONTROLS)
         assert all(run.parts(backend, storms[0]) for backend in run.backends)
 
-    def test_a_plan_without_faults_is_the_column_none(self, tmp_path: Path) -> None:
-        plan = compile_plan([NO_FAULT], 1, "redis", 1.0)
-        file = tmp_path / "plan.json"
-        file.write_text(json.dumps(plan.to_json()))
-        run = asked(lock=["redis"], plan=[str(file)])
-        assert (run.faults, run.fault_names(NO_FAULT, "redis")) == (("none",), ("none",))
-        assert run.plan(NO_FAULT, "redis") == plan
-        assert run.runnable("redis", NO_FAULT)
-
-    def test_a_plan_is_the_column_of_its_backend(self, tmp_path: Path) -> None:
+    def test_a_plan_is_the_column_of_its_backend_and_without_faults_the_column_none(self, tmp_path: Path) -> None:
         plan = replace(compile_plan(["kill-server", "freeze-holder"], 1, "etcd", 1.0), name="mine")
         file = tmp_path / "plan.json"
         file.write_text(json.dumps(plan.to_json()))
@@ -177,6 +168,11 @@ class TestCases:
         other = tmp_path / "other.json"
         other.write_text(json.dumps({**plan.to_json(), "seed": 2}))
         assert "another plan is called mine" in refused(plan=[str(file), str(other)])
+        calm = compile_plan([NO_FAULT], 1, "redis", 1.0)
+        file.write_text(json.dumps(calm.to_json()))
+        run = asked(lock=["redis"], plan=[str(file)])
+        assert (run.faults, run.fault_names(NO_FAULT, "redis")) == (("none",), ("none",))
+        assert (run.plan(NO_FAULT, "redis"), run.runnable("redis", NO_FAULT) != ()) == (calm, True)
 
     def test_a_case_that_is_not_applicable_is_not_run_and_is_reported_once_for_its_lane(self) -> None:
         run = asked(lock=["redis", "redlock"], faults=["none", "isolate-leader-drop"])
