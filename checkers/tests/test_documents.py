@@ -17,9 +17,8 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 def block(language: str, containing: str) -> str:
     """The code block of `language` that contains `containing`."""
-    found = re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    (one,) = (text for text in found if containing in text)
-    return str(one)
+    blocks: list[str] = re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    return next(text for text in blocks if containing in text)
 
 
 @pytest.fixture
@@ -63,10 +62,14 @@ def test_the_readme_names_every_model_and_option() -> None:
 
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("checkers", "infra", "results", "suites")
 PAGE = (ROOT / "checkers/CONDITIONS.md").read_text()
 TITLES = {int(number): title for number, title in re.findall(r"^## (\d+)\. (.*)", PAGE, re.MULTILINE)}
 CITED = r"sections?\s+(\d+(?:(?:,| and| to)\s+\d+)*)"
+
+
+def sources() -> list[Path]:
+    rooms = (ROOT / room for room in ("checkers", "infra", "results", "suites"))
+    return [file for room in rooms for file in room.rglob("*.py") if "tests" not in file.parts]
 
 
 def sections(text: str, pattern: str = CITED) -> set[int]:
@@ -85,7 +88,7 @@ def test_every_section_that_is_cited_exists() -> None:
     text = "checkers/CONDITIONS.md, sections 17 and 18. 3 of them; checkers/CONDITIONS.md,\n    section 9, rule 4"
     assert sections(text, rf"CONDITIONS\.md,\s+{CITED}") == {9, 17, 18}
     citing = 0
-    for file in (file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "tests" not in file.parts):
+    for file in sources():
         text = file.read_text()
         citations = re.findall(rf"CONDITIONS\.md,\s+{CITED}", text)
         assert len(citations) == text.count("CONDITIONS.md"), f"{file} cites no section"
@@ -95,8 +98,7 @@ def test_every_section_that_is_cited_exists() -> None:
 
 
 def test_no_two_classes_have_one_name_and_variables_are_named_for_what_they_hold() -> None:
-    files = [file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "tests" not in file.parts]
-    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    nodes = [node for file in sources() for node in ast.walk(ast.parse(file.read_text()))]
     classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     assert {name: times for name, times in classes.items() if times > 1} == {}
     stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))

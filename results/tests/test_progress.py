@@ -130,8 +130,7 @@ class TestStanding:
         run.say("gw0", "broke", backend=evil, column=evil, text=evil)
         run.lines.append(run.progress.beat(run.at))
         assert len(run.lines) > 5
-        for line in run.lines:
-            assert line.text.isprintable()
+        assert all(line.text.isprintable() for line in run.lines)
 
 
 class TestTimeLeft:
@@ -184,10 +183,8 @@ class TestTimeLeft:
         assert (run.progress.left(run.at) or 0) >= 0
         assert "-" not in "".join(run.texts())
 
-    @pytest.mark.parametrize(
-        ("seconds", "words"),
-        [(-5, "10 s"), (31, "40 s"), (57, "1 min"), (70, "1 min"), (220, "4 min"), (3590, "1 h"), (4000, "1 h 10 min")],
-    )
-    def test_a_time_is_written_in_rough_words_and_as_a_clock(self, seconds: float, words: str) -> None:
-        assert roughly(seconds) == f"about {words}"
+    def test_a_time_is_written_in_rough_words_and_as_a_clock(self) -> None:
+        rough = {-5: "10 s", 31: "40 s", 57: "1 min", 70: "1 min", 220: "4 min", 3590: "1 h", 4000: "1 h 10 min"}
+        assert {seconds: roughly(seconds).removeprefix("about ") for seconds in rough} == rough
+        assert roughly(-5).startswith("about ")
         assert [clock(seconds) for seconds in (-1, 7, 750, 3600)] == ["0:00", "0:07", "12:30", "1:00:00"]

@@ -239,14 +239,7 @@ def test_the_lock_of_the_guide_promises_nothing_and_its_fix_promises_what_the_gu
             assert claim.covers(claim.property, faults, "unfenced", "set")
 
 
-def test_the_guide_has_a_row_for_all_that_a_class_may_say() -> None:
-    protocols = [kind for kind in vars(suites.lock).values() if getattr(kind, "_is_protocol", False)]
-    names = {name for kind in protocols for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
-    rows = re.findall(r"^\| (`.*?) \|", TEXT, re.MULTILINE)
-    assert {name for row in rows for name in re.findall(r"\w+", row)} == names
-
-
-def test_the_guide_shows_how_to_open_a_lock_on_every_other_backend() -> None:
+def test_the_guide_shows_how_to_open_a_lock_on_every_other_backend_and_names_all_that_a_class_may_say() -> None:
     takes = {}
     for shown in OPENS:
         assert ('lease = "session"' in shown or ', "session"\n' in shown) == ("def session(self)" in shown), shown
@@ -256,3 +249,7 @@ def test_the_guide_shows_how_to_open_a_lock_on_every_other_backend() -> None:
         takes[shown.split('"')[1]] = [one.arg for one in opens.args.args[1:]]
     plain = ["endpoints", "ttl"]
     assert takes == {"postgres": [*plain, "access"], "zookeeper": plain, "etcd": plain}
+    protocols = [kind for kind in vars(suites.lock).values() if getattr(kind, "_is_protocol", False)]
+    names = {name for kind in protocols for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+    rows = re.findall(r"^\| (`.*?) \|", TEXT, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"\w+", row)} == names

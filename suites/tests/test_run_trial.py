@@ -11,6 +11,7 @@ from checkers.tests.build import Book, cases
 from infra.backends import BACKENDS
 from infra.faults.link_probe import Prober, Watch
 from infra.faults.runner import Record
+from results.terminal.event_journal import Event
 from suites.lanes.lane import lane_named, lanes_of
 from suites.locks import registry
 from suites.selection.trial import Trial
@@ -50,8 +51,8 @@ def test_a_trial_that_goes_on_says_for_which_lane_and_why() -> None:
     running: Any = Mock(trial=trial, plan=trial.plan_to_run(), missing=[], clock=time.monotonic())
     running._missing_after.side_effect = [{"redis/set/unfenced": {"fifo": "nobody waited"}}, {}]
     run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
-    (event,) = (call.args[0] for call in running.tell.call_args_list)
-    assert event.text("text") == "once more, since it did not exercise fifo in redis/set/unfenced (nobody waited)"
+    text = "once more, since it did not exercise fifo in redis/set/unfenced (nobody waited)"
+    running.tell.assert_called_once_with(Event("repeats", {"text": text}))
 
 
 @cases(

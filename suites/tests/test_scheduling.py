@@ -194,14 +194,10 @@ def test_each_shard_boots_only_the_backends_that_it_runs() -> None:
     assert run.booted == run.backends
 
 
-def test_a_case_that_cannot_be_asked_is_reported_by_one_shard_of_its_backend() -> None:
+def test_more_shards_than_trials_leave_some_with_nothing_and_what_cannot_be_asked_is_reported_once() -> None:
     run = asked(lock=["redis", "etcd"], faults=["none", "clock-jump-forward"])
-    told = {i: {one.backend for one in run.only(Shard(i, 2)).not_run()} for i in (1, 2)}
-    assert told == {1: {"redis"}, 2: {"etcd"}} or told == {1: set(), 2: {"etcd"}}
-    assert {one.fault for one in run.only(Shard(2, 2)).not_run()} == {"clock-jump-forward"}
-
-
-def test_more_shards_than_trials_leave_some_with_nothing() -> None:
+    reported = [{(item.backend, item.fault) for item in run.only(Shard(i, 2)).not_run()} for i in (1, 2)]
+    assert reported in ([{("redis", run.faults[1])}, {("etcd", run.faults[1])}], [set(), {("etcd", run.faults[1])}])
     run = asked(lock=["redis"], faults=["none"])
     assert sorted(len(questions(run.only(Shard(i, 5)))) for i in range(1, 6)) == [0, 0, 0, 0, len(questions(run))]
     nothing = asked(lock=["etcd"], faults=["clock-jump-forward"])
