@@ -21,7 +21,7 @@ HEADER = 4096  # bytes before the first row: magic, version, row size, then the 
 PREAMBLE = struct.Struct("<8sII")  # magic, format version, bytes per row
 
 # Controls: single bytes and words, each written by one side only, so that no lock is needed.
-RUN = 64  # harness: a `Run` value
+RUN = 64  # harness: a `Command` value
 STATE = 65  # worker: a `State` value
 
 CLOCK_WANTED = 72  # harness: how far the worker's wall clock is to be ahead (int64, ns)
@@ -224,7 +224,7 @@ class Action(IntEnum):
     CANCEL = 9  # only at an answer: the client is told to give up, and the answer waits until the thread is thawed
 
 
-class Run(IntEnum):
+class Command(IntEnum):
     """What the harness asks of a worker."""
 
     WAIT = 0

@@ -71,8 +71,9 @@ class Grant:
     token: int | None  # fencing token, or None for locks that have none
     sent: int  # ns of CLOCK_MONOTONIC; just before the earliest request that the grant rests on was sent
     ttl: int  # ns; the effective TTL that the server gave
-    # When the client must stop believing, unless it renews before (ns of CLOCK_MONOTONIC). In a session this counts
-    # from its creation or its last acknowledged keep-alive. `NEVER` for a client that does not look at the clock.
+    # When the client must stop believing, unless it renews before (ns of CLOCK_MONOTONIC). A renewal extends the belief
+    # by `expires - sent`: it ends so long after the renewal was sent. In a session this counts from its creation, and a
+    # keep-alive extends it by `ttl`. `NEVER` for a client that does not look at the clock. See `Believes` as well.
     expires: int
     session: int = 0  # identity of the lease or session behind it, 0 for none
     # When the request that put the client into the queue was answered (ns of CLOCK_MONOTONIC), 0 if there is no queue.
@@ -121,35 +122,7 @@ def validators(cls: type) -> dict[str, tuple[Callable[[object], bool], str]]:
 
 
 class Declarations(Protocol):
-    """The declarations of a lock, with the values of one that declares nothing. Times in seconds.
-
-    name      as it stands in reports; of a user's lock the name of its class.
-    lease     what extends a hold at the server (see `checkers.history.history.Facts.lease`).
-    tokens    whether grants carry fencing tokens.
-    fair      whether the lock promises first-in-first-out order.
-    drift     bound on how fast the server's clock may run against ours, as a fraction.
-    grain     by how much the server may end a lease early; lag: and by which share of the TTL beyond `min_ttl`.
-    min_ttl   the shortest TTL worth asking for. The suite uses it, since waiting for TTLs costs time. To a whole number
-              of seconds it adds 0.3 s, since clients may round (not for sessions, and not to `--ttl`).
-    bounds    property → the time within which it holds: recovery (from the heal of any fault until a client is granted
-              the lock, with leases of `min_ttl`; within the same time all permits or a writer are granted it again if
-              they ask, and each client that asks has an answer), crash-release (beyond the TTL of a dead holder),
-              honest-belief (how long the client may believe that it holds what the server has given away, or may
-              have), fail-fast (how much longer than its timeout a call may take, and how much before it an acquire may
-              give up), hand-over (how long a released lock may stay free while somebody waits, and keep out who tries),
-              independence (how long a wait may take for a lock that nobody else wants). A user's lock
-              gets the bounds below that it does not give itself; of ours, a property without its bound is not asked.
-    via       the auxiliary node (`Backend.auxiliaries`) that its clients go through, "" for the backend itself.
-    nodes     patterns of the names of its backend's nodes that its clients ask; "*" also if it is not known how many.
-    lanes     patterns of `workload/store mode`: in which lanes it is tried, besides `work/*` if it has several permits.
-    excludes  whether it excludes anybody: some designs without a lock are tried for comparison.
-    permits   how many may hold at once: more than 1 for a semaphore.
-    reentrant whether its client may acquire again what it holds, with the same owner and token; it releases as often.
-    renewed   whether the worker renews what it holds, every TTL/3.
-    pace      how long a step of work takes; 0: the default of its backend.
-    claims    what it promises, exactly. A lock without claims and hazards promises server-exclusion without a fault.
-    hazards   what it is documented to break.
-    """
+    """The declarations of a lock, with the values of one that declares nothing. What each means: your-own-lock.md."""
 
     name: ClassVar[str] = ""
     lease: ClassVar[Lease] = "grant"
@@ -213,7 +186,10 @@ class LockClient(Declarations, Protocol):
 
 @runtime_checkable
 class Believes(Protocol):
-    """Optional: a client that learns of the loss of its lock by itself (a session event, a watch)."""
+    """Optional: a client that learns of the loss of its lock by itself (a session event, a watch).
+
+    The worker believes that it holds while this says so and the clock is before `Grant.expires`.
+    """
 
     def belief(self, grant: Grant) -> bool:
         """Whether the client thinks that it still holds the grant. Local and immediate: no request."""

@@ -42,7 +42,17 @@ from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.parse_options import parse
 from suites.selection.selection import Selection, case_id
 from suites.selection.trial import column_in
-from suites.terminal import NOT_JUDGED, Terminal, case_of, place_of, plans, shared_backends, verdict_of
+from suites.terminal import (
+    NOT_JUDGED,
+    Terminal,
+    case_of,
+    place_of,
+    plans,
+    processes,
+    shared_backends,
+    to_come,
+    verdict_of,
+)
 from suites.trial import resume
 from suites.trial.broken_trial import TrialFailed
 from suites.trial.case_answer import CaseAnswer
@@ -106,7 +116,8 @@ class Product:
 
     def pytest_report_header(self) -> list[str]:
         shapes = [f"shape: {backend}={shape}" for backend, shape in self._selection.shapes.items()]
-        return [*upgrade_stages.upgrade_lines(self._selection.stages, self._selection.libraries), *shapes]
+        ahead = [to_come(self._selection, processes(self._config))] if self._resumed is None else []
+        return [*upgrade_stages.upgrade_lines(self._selection.stages, self._selection.libraries), *shapes, *ahead]
 
     def pytest_sessionstart(self) -> None:
         """The controller opens the run folder; xdist's workers are told where it is."""

@@ -16,7 +16,7 @@ import pytest
 from _pytest.junitxml import xml_key
 from rich.console import Console
 
-from checkers.claims import Verdict
+from checkers.claims import NO_FAULT, Verdict
 from results.certificate import certificate_files
 from results.certificate.certify import STATUS, sentence
 from results.pages.trial_page import load_words
@@ -30,12 +30,12 @@ from results.storage.reading import RunContents
 from results.storage.run_folder import now
 from results.terminal import matrix
 from results.terminal.event_journal import Event
-from results.terminal.progress import Level, Progress
-from results.terminal.screen import Screen, Watch
-from results.text import command_line, plain, typed
+from results.terminal.progress import Level, Progress, lock_names
+from results.terminal.screen import Display, Screen
+from results.text import command_line, count, plain, roughly, typed
 from suites.selection.parse_options import load
 from suites.selection.selection import Case, Selection
-from suites.selection.trial import column_in
+from suites.selection.trial import Trial, column_in
 from suites.selection.upgrade_stages import ONLY
 from suites.trial.case_answer import CaseAnswer
 
@@ -61,9 +61,8 @@ class Terminal:
         live = file.isatty() and os.environ.get("TERM") != "dumb" and nothing_writes_past_pytest
         self._screen = Screen(file, live=live, colour=writer.hasmarkup, begin=self._reporter.ensure_newline)
         writer._file = self._screen
-        processes = len(getattr(config.option, "tx", None) or ()) or 1
         beat = None if live else BEAT * (3 if self._verbosity < 0 else 1)
-        self._watch = Watch(run.path, self._screen, Progress(processes), self._level(live=live), beat)
+        self._watch = Display(run.path, self._screen, Progress(processes(config)), self._level(live=live), beat)
         self._watch.start()
         self._reporter.showfspath = self._verbosity > 0
 
@@ -165,13 +164,36 @@ def plans(selection: Selection, items: Iterable[pytest.Item]) -> list[Event]:
         for item in items
         if (case := case_of(item)) is not None and case.because is None
     }
-    trials: dict[str, list[tuple[str, int, float]]] = {}
-    for trial in selection.trials():
-        if any((lane, trial.column, trial.stage) in wanted for lane in trial.lanes):
-            column = column_in(trial.column, trial.stage)
-            trials.setdefault(trial.backend, []).append((column, trial.part, round(trial.seconds, 1)))
+    trials = selection.trials()
+    return _plans(selection, (each for each in trials if any((*at, each.stage) in wanted for at in each.places)))
+
+
+def _plans(selection: Selection, trials: Iterable[Trial]) -> list[Event]:
+    of_backend: dict[str, list[tuple[str, int, float]]] = {}
+    for trial in trials:
+        planned = column_in(trial.column, trial.stage), trial.part, round(trial.seconds, 1)
+        of_backend.setdefault(trial.backend, []).append(planned)
     shared = shared_backends(selection)
-    return [Event("plan", {"backend": name, "trials": mine, "shared": name in shared}) for name, mine in trials.items()]
+    return [Event("plan", {"backend": each, "trials": of, "shared": each in shared}) for each, of in of_backend.items()]
+
+
+def to_come(selection: Selection, processes: int) -> str:
+    """What a run is going to try, and about how long that takes, in one line."""
+    trials = [each for each in selection.trials() if not selection.elsewhere.issuperset(each.places)]
+    progress = Progress(processes)
+    for plan in _plans(selection, trials):
+        progress.take(plan)
+    places = {(lane, fault) for trial in trials for lane in trial.lanes for fault in trial.faults}
+    lanes, faults = {lane for lane, _ in places}, {fault for _, fault in places} - {NO_FAULT}
+    locks = lock_names(dict.fromkeys(lane.lock_name for trial in trials for lane in trial.lanes))
+    under = f"under {count(len(faults), 'fault')}" if faults else "without a fault"
+    tried = f"{count(len(lanes), 'lane')} of {locks} {under} in {count(len(trials), 'trial')}"
+    return f"to come: {tried}, {roughly(progress.left(0.0) or 0.0)}" if trials else "to come: nothing"
+
+
+def processes(config: pytest.Config) -> int:
+    """How many processes run trials."""
+    return len(getattr(config.option, "tx", None) or ()) or 1
 
 
 def shared_backends(selection: Selection) -> list[str]:

@@ -20,7 +20,7 @@ from checkers.models.user_model import ModelError, specification
 from checkers.row_format import INFINITY, NONE, F
 
 if TYPE_CHECKING:
-    from checkers.measures.measure import Measure, Value
+    from checkers.measures.measure_result import Measure, Value
 
 VERIFIED: Final = 100_000
 """Up to so many operations ``--explain`` has the proof verified, which looks at every operation one by one."""

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from checkers.history.history import History
-from checkers.models.accumulators import Set, collection
+from checkers.models.accumulators import SetModel, collection
 from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Operation, Settings
 from checkers.models.operations import ByKey, Operations
@@ -23,7 +23,7 @@ _KINDS: Final = (F.READ, F.ADD)
 
 def set_full(history: History, settings: Settings) -> EngineAnswer:
     """Conflicts: ``element-lost``, ``element-duplicated``, ``value-never-written`` and the like. Order: as invoked."""
-    by_key, model = ByKey(history, _KINDS), Set.of(history, settings)
+    by_key, model = ByKey(history, _KINDS), SetModel.of(history, settings)
     conflicts: list[Conflict] = []
     undecided: dict[int, str] = {}
     for key in by_key.keys:
@@ -36,7 +36,7 @@ def set_full(history: History, settings: Settings) -> EngineAnswer:
     return EngineAnswer(tuple(conflicts), undecided, lambda: order)
 
 
-def _examined(operations: Operations, model: Set) -> tuple[list[tuple[str, list[Operation]]], bool]:
+def _examined(operations: Operations, model: SetModel) -> tuple[list[tuple[str, list[Operation]]], bool]:
     """What is wrong with one key, with the operations that show it, and whether any element is stable."""
     tries = defaultdict[Hashable, list[Operation]](list)
     refused, first, present, absent = (dict[Hashable, Operation]() for _ in range(4))
@@ -82,7 +82,7 @@ def _examined(operations: Operations, model: Set) -> tuple[list[tuple[str, list[
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
     """None if a proof holds by the definitions, else what is wrong. rows: all that did not fail, or one conflict's."""
-    by_key, model = ByKey(history, _KINDS), Set.of(history, settings)
+    by_key, model = ByKey(history, _KINDS), SetModel.of(history, settings)
     if not valid:
         proven = _contradicted(by_key[int(history.columns["key"][rows[-1]])], model, rows)
         return None if proven else "the rows do not contradict each other"
@@ -91,7 +91,7 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
     return f"row {min(missing)} is missing" if missing else f"key {wrong[0]} is wrong" if wrong else None
 
 
-def _contradicted(operations: Operations, model: Set, among: Container[int]) -> bool:
+def _contradicted(operations: Operations, model: SetModel, among: Container[int]) -> bool:
     """Whether an operation in `among` is a read that cannot be right, or shows an element that is lost afterwards."""
     adds = [o for o in operations if o.f == F.ADD and not o.failed]
     reads = [o for o in operations if o.f == F.READ and o.ok and not model.says_nothing(o)]

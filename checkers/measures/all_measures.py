@@ -9,7 +9,7 @@ from typing import Final
 
 from checkers.history.history import History
 from checkers.measures import availability, fairness, holders, latency, stale, unanswered_grants
-from checkers.measures.measure import Gauge, Measure
+from checkers.measures.measure_result import Gauge, Measure
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.history.counting import Ints, apart
-from checkers.measures.measure import WITNESSES, Reading, Value, count, measure, ns, ratio
+from checkers.measures.measure_result import WITNESSES, Reading, Value, count, measure, ns, ratio
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.fifo_and_deadlock import DEADLOCK_FREE
 from checkers.properties.recovery import RECOVERY

@@ -6,7 +6,7 @@ import numpy as np
 
 from checkers.history.counting import Ints, any_of, apart, below, quantile
 from checkers.measures.latency import acquires
-from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, ratio, silent
+from checkers.measures.measure_result import WITNESSES, Reading, count, measure, ns, ratio, silent
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.fifo_and_deadlock import FIFO
 from checkers.row_format import F, Outcome

@@ -11,7 +11,7 @@ from checkers.history.holds_and_lease_ends import IN_SESSIONS, Hold, effective
 from checkers.history.order_of_grants import superseded
 from checkers.judging.excuse_parts import Incident
 from checkers.judging.excuses_by_fault import MECHANISMS
-from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, witnesses
+from checkers.measures.measure_result import WITNESSES, Reading, count, measure, ns, witnesses
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.check_result import Violation
 from checkers.properties.exclusion import SERVER_EXCLUSION

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.history.counting import Flags, Ints
-from checkers.measures.measure import Reading, Value, count, measure, ns
+from checkers.measures.measure_result import Reading, Value, count, measure, ns
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.row_format import F, Outcome, Reason
 

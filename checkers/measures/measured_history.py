@@ -48,7 +48,7 @@ class MeasuredHistory(View):
         """Rows of all releases, however they ended, except those inside a hold."""
         return np.array(self.whole(F.RELEASE), np.int64)
 
-    # Why something cannot be measured, or None: see `checkers.measures.measure.Obstacle`.
+    # Why something cannot be measured, or None: see `checkers.measures.measure_result.Obstacle`.
     unasked = property(lambda self: unless(len(self.acquires), "nobody asked for a lock"))
     no_lock = property(lambda self: self.unasked or unless(len(self.holds), "no lock was granted"))
     unreleased = property(lambda self: unless(len(self.released), "nobody released anything"))

@@ -12,7 +12,7 @@ import numpy as np
 from checkers.claims import matches
 from checkers.history.counting import any_of, apart
 from checkers.history.order_of_grants import NOBODY, next_granted
-from checkers.measures.measure import WITNESSES, Reading, count, measure, silent, witnesses
+from checkers.measures.measure_result import WITNESSES, Reading, count, measure, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations

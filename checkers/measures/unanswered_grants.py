@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 from checkers.history.counting import quantile
 from checkers.history.interval_sets import clipped, length, meets, united
 from checkers.history.order_of_grants import first_sent_later, superseded
-from checkers.measures.measure import WITNESSES, Reading, count, measure, ns, silent, witnesses
+from checkers.measures.measure_result import WITNESSES, Reading, count, measure, ns, silent, witnesses
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 

@@ -119,7 +119,7 @@ def collection(value: Any) -> frozenset[Hashable] | None:
     return frozenset(value) if type(value) is tuple or isinstance(value, frozenset) else None  # a map is a tuple too
 
 
-class Set(Accumulator):
+class SetModel(Accumulator):
     """A set (`Elements`). Elements are added (a second time without effect) and read as a whole, repetitions aside."""
 
     def __init__(self, settings: Settings) -> None:

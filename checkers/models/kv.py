@@ -9,14 +9,14 @@ from checkers.history.history import History
 from checkers.models.accumulators import Placed, in_order
 from checkers.models.model import ILLEGAL, Deduction, Illegal, Operation, Settings, State
 from checkers.models.operations import Operations
-from checkers.models.registers import Register, says_nothing
+from checkers.models.registers import RegisterModel, says_nothing
 from checkers.row_format import F
 
 EMPTY: Final = (None, "", ())
 """Values that a `Kv` takes for no value. Stores differ in which one they return for a key that nobody wrote."""
 
 
-class Kv(Register):
+class Kv(RegisterModel):
     """A value under each key that is read, written and appended to. State: the value, None for any of `EMPTY`.
 
     Appending to strings joins them, as in Porcupine's model of the same name. If something other than a string was

@@ -18,7 +18,7 @@ def says_nothing(read: Operation, settings: Settings) -> bool:
     return read.unknown or read.value is UNSET or (read.value is None and settings.nil_read == "unknown")
 
 
-class Register(Model):
+class RegisterModel(Model):
     """A value that is read and written. State: the value."""
 
     sees: Sequence[str] = ("f", "outcome", "value", "base")
@@ -50,7 +50,7 @@ class Register(Model):
         return (peer.row for peer in peers.where(F.WRITE, value=operation.value))
 
 
-class CasRegister(Register):
+class CasRegister(RegisterModel):
     """A register with compare-and-set. A failed one may prove that the value was another: `Settings.failed_cas`."""
 
     def step(self, state: State, operation: Operation) -> State | Illegal:

@@ -226,8 +226,8 @@ def _sessions(view: View, by_session: dict[int, list[int]]) -> Iterator[RenewedL
     opened = {view.session[row]: (view.inv[row], view.ttl[row]) for row in openings}
     closed = closings(view)
     for number, rows in by_session.items():
-        held, (begun, told) = holds.get(number, []), opened.get(number, (0, 0))
-        shortest = min([told or facts.ttl, *(hold.ttl for hold in held)])
+        held, (begun, granted_ttl) = holds.get(number, []), opened.get(number, (0, 0))
+        shortest = min([granted_ttl or facts.ttl, *(hold.ttl for hold in held)])
         lasts = 0 if facts.lease == "none" else effective(shortest, facts)
         touched: list[tuple[int, int]] = []
         for hold in held if facts.lease == "touch" else ():  # every request prolongs the session

@@ -71,7 +71,7 @@ def _between_members(look: Sequence[Contents], facts: Facts, *, mixed: bool) -> 
     lacking = list(_lacking(look))
     if lacking:
         names = dict.fromkeys(entry.name for _, _, entry in lacking)
-        at = min(max(one.answered, other.answered) for one, other, _ in lacking)
+        at = min(max(first.answered, second.answered) for first, second, _ in lacking)
         yield Disagreement(at, "members-differ", (), tuple(_variants(name, look, facts.keys) for name in names))
     last, never_compacted = look[-1], look[-1].whole.endswith(" since -1")
     for contents in look[1:-1]:

@@ -13,7 +13,7 @@ from checkers.check import check
 from checkers.claims import Verdict
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows
 from checkers.judging.judgement import judge
-from checkers.measures.measure import Gauge
+from checkers.measures.measure_result import Gauge
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.engine_answer import EngineAnswer
 from checkers.models.model import Illegal, Model, Settings

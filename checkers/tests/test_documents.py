@@ -1,6 +1,8 @@
 """checkers/README.md and checkers/CONDITIONS.md say what happens, and have the sections that docstrings cite."""
 
+import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,8 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 def block(language: str, containing: str) -> str:
     """The code block of `language` that contains `containing`."""
-    found = re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    (one,) = (text for text in found if containing in text)
-    return str(one)
+    blocks: list[str] = re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    return next(text for text in blocks if containing in text)
 
 
 @pytest.fixture
@@ -61,10 +62,14 @@ def test_the_readme_names_every_model_and_option() -> None:
 
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("checkers", "infra", "results", "suites")
 PAGE = (ROOT / "checkers/CONDITIONS.md").read_text()
 TITLES = {int(number): title for number, title in re.findall(r"^## (\d+)\. (.*)", PAGE, re.MULTILINE)}
 CITED = r"sections?\s+(\d+(?:(?:,| and| to)\s+\d+)*)"
+
+
+def sources() -> list[Path]:
+    rooms = (ROOT / room for room in ("checkers", "infra", "results", "suites"))
+    return [file for room in rooms for file in room.rglob("*.py") if "tests" not in file.parts]
 
 
 def sections(text: str, pattern: str = CITED) -> set[int]:
@@ -80,8 +85,10 @@ def test_every_property_and_model_has_its_section(name: str) -> None:
 def test_every_section_that_is_cited_exists() -> None:
     assert list(TITLES) == list(range(1, len(TITLES) + 1))
     assert sections(PAGE) <= TITLES.keys()
+    text = "checkers/CONDITIONS.md, sections 17 and 18. 3 of them; checkers/CONDITIONS.md,\n    section 9, rule 4"
+    assert sections(text, rf"CONDITIONS\.md,\s+{CITED}") == {9, 17, 18}
     citing = 0
-    for file in (file for room in ROOMS for file in (ROOT / room).rglob("*.py") if "tests" not in file.parts):
+    for file in sources():
         text = file.read_text()
         citations = re.findall(rf"CONDITIONS\.md,\s+{CITED}", text)
         assert len(citations) == text.count("CONDITIONS.md"), f"{file} cites no section"
@@ -90,12 +97,15 @@ def test_every_section_that_is_cited_exists() -> None:
     assert citing > 20
 
 
+def test_no_two_classes_have_one_name_and_variables_are_named_for_what_they_hold() -> None:
+    nodes = [node for file in sources() for node in ast.walk(ast.parse(file.read_text()))]
+    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    assert {name: times for name, times in classes.items() if times > 1} == {}
+    stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    assert [stored[name] for name in ("one", "found", "told")] == [0, 0, 1], "a key of files is `told`"
+
+
 def test_every_file_that_is_named_exists() -> None:
     files = {file.relative_to(ROOT / "checkers").as_posix() for file in (ROOT / "checkers").rglob("*.py")}
     names = set(re.findall(r"`([a-z_/]+\.py)`", PAGE))
     assert {name for name in names if not any(f"/{file}".endswith(f"/{name}") for file in files)} == set()
-
-
-def test_a_citation_is_read() -> None:
-    text = "checkers/CONDITIONS.md, sections 17 and 18. 3 of them; checkers/CONDITIONS.md,\n    section 9, rule 4"
-    assert sections(text, rf"CONDITIONS\.md,\s+{CITED}") == {9, 17, 18}

@@ -7,7 +7,7 @@ from infra.backends import BACKENDS
 from infra.faults.fault import Fault
 from infra.faults.links import cuts, degraded_links, partitions, resets
 from infra.faults.servers import clocks, disks, failover, maintenance, sequences, strikes, upgrades
-from infra.faults.workers import between_requests, crash_points, holders, wall_clocks
+from infra.faults.workers import between_requests, crash_points, holder_faults, wall_clocks
 
 NO_FAULT: Final = "none"  # not a fault: the name of the plan without faults
 
@@ -27,15 +27,15 @@ _ALL: Final[tuple[Fault, ...]] = (
     *strikes.RESTARTS,
     *disks.DISKS,
     *clocks.CLOCKS,
-    *holders.FREEZES,
+    *holder_faults.FREEZES,
     crash_points.LATE_RELEASE,
-    *holders.HOLDERS,
-    *holders.RENEWALS,
+    *holder_faults.HOLDERS,
+    *holder_faults.RENEWALS,
     crash_points.CUT_HOLDER,
     crash_points.CRASH_AFTER_ACQUIRE,
     *failover.FAILOVERS,
     *upgrades.VERSIONS,
-    holders.KILL_WAITER,
+    holder_faults.KILL_WAITER,
     strikes.REFUSE_WRITES,
     wall_clocks.SKEW_WORKERS,
     *between_requests.BETWEEN_REQUESTS,

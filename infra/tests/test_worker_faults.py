@@ -8,7 +8,7 @@ from infra.errors import Failed
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Step
 from infra.faults.runner import Record
-from infra.faults.workers.holders import INTRUDES_WITHIN
+from infra.faults.workers.holder_faults import INTRUDES_WITHIN
 from infra.tests.imagined import Engine, Star, imagined
 from infra.tests.simulated import MS, TTL, Lane, World, a_lane, run
 

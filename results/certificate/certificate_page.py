@@ -94,11 +94,11 @@ def _upgrades(certificate: Certificate, images: Iterable[Mapping[str, Any]]) -> 
     """(backend, [from, to]): the versions asked for; in brackets what the servers reported, if that differs."""
     reported = {(image["backend"], image["stage"]): image["version"] for image in images}
 
-    def told(wanted: str, version: str) -> str:
+    def spelled(wanted: str, version: str) -> str:
         return wanted if version in ("", wanted) else f"{wanted} ({version})"
 
     return [
-        (backend, [told(of, reported.get((backend, stage), "")) for stage, of in zip(ALONE, versions, strict=True)])
+        (backend, [spelled(of, reported.get((backend, stage), "")) for stage, of in zip(ALONE, versions, strict=True)])
         for backend, versions in sorted(certificate.upgrades.items())
     ]
 

@@ -37,7 +37,7 @@ _TELLING: Final = ("-q", "-qq", "-v", "-vv", "-s", "-x", "--quiet", "--verbose",
 _STATUSES: Final = (1, 4, 3, 2, 0, 5)  # exit statuses of pytest, heaviest first. 5: the shard had nothing to do
 
 
-class _Part(TypedDict):
+class _MergedRun(TypedDict):
     """A run, as stored in the merged run. id: a digest of its name and of what was asked for."""
 
     id: str
@@ -89,7 +89,7 @@ def merge(out: Path, runs: Sequence[Run], *, force: bool = False) -> tuple[Path,
     return page, problems + [f"shard {shard} is missing" for shard in about.get("missing shards", ())]
 
 
-def _merged(out: Path) -> list[_Part]:
+def _merged(out: Path) -> list[_MergedRun]:
     """The parts of an earlier merge. Raises BadFile if the folder is something else."""
     if not (out.exists() or out.is_symlink()) or (out.is_dir() and not any(out.iterdir())):
         return []
@@ -98,14 +98,14 @@ def _merged(out: Path) -> list[_Part]:
     parts = Run.open(out).about().get("merged")
     if not parts:
         raise BadFile(f"{out}: is a run that was not made by merging; name a new folder")
-    return decoded(parts, list[_Part], out / "run.json")
+    return decoded(parts, list[_MergedRun], out / "run.json")
 
 
-def _parts(run: Run) -> list[_Part]:
+def _parts(run: Run) -> list[_MergedRun]:
     """The parts of a run: the run itself, or the parts from which it was merged. Raises BadFile."""
     about = run.about()
     if about.get("merged"):
-        return decoded(about["merged"], list[_Part], run.path / "run.json")
+        return decoded(about["merged"], list[_MergedRun], run.path / "run.json")
     head, _ = run.head()
     text = json.dumps([run.path.name, about], sort_keys=True)
     identity = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()

@@ -59,7 +59,7 @@ def main(results: Path, port: int, *, open: bool) -> int:
 
 def server(root: Path, port: int) -> ThreadingHTTPServer:
     """A server that listens already. Raises OSError."""
-    return ThreadingHTTPServer((ADDRESS, port), partial(_Handler, root))
+    return ThreadingHTTPServer((ADDRESS, port), partial(_RequestHandler, root))
 
 
 def locate(root: Path, url: str) -> Path | None:
@@ -98,7 +98,7 @@ def logs(folder: Path) -> str:
     return f'<!doctype html><html lang="en"><meta charset="utf-8"><title>logs</title><ul>{"".join(rows)}</ul></html>'
 
 
-class _Handler(SimpleHTTPRequestHandler):
+class _RequestHandler(SimpleHTTPRequestHandler):
     """One connection. `locate` alone decides which file is read: the search of the base class is not used."""
 
     server_version = "fencepost"

@@ -12,6 +12,7 @@
     trial    trial, backend, column, part, attempt, seed, lanes (how many), locks, plan (lines): it begins
     step     text: what is being done to the backend, or was done
     waits    text, within (seconds)
+    repeats  text: why the trial runs its plan once more
     judges   lane, number, of
     verdict  lane, property, fault, word, because: one that fails the run
     done     trial, backend, column, part, seconds, words {word: judgements}, again (lanes that get another trial)

@@ -178,7 +178,7 @@ class Progress:
         if key not in self.planned:  # the rest of a trial that broke
             self.planned[key] = fmean(self.planned.values()) if self.planned else 0.0
         self._free.setdefault(event.by, event.at)
-        lanes = f"{count(round(event.number('lanes')), 'lane')} of {_names(event.facts.get('locks'))}"
+        lanes = f"{count(round(event.number('lanes')), 'lane')} of {lock_names(event.facts.get('locks'))}"
         title = f"{key.backend} {key.column}" + (f", trial {event.text('attempt')}" if _again(event) else "")
         self._doing[event.by] = _Doing(title, event.at, "starting its workers", event.at, key, f" ({lanes})")
         plan = event.facts.get("plan")
@@ -199,6 +199,11 @@ class Progress:
     def _on_waits(self, event: Event) -> list[ScreenLine]:
         self._stage(event, event.text("text"), event.number("within"))
         return [ScreenLine(f"{self._who(event)}waiting for {event.text('text')}", Level.STEP)]
+
+    def _on_repeats(self, event: Event) -> list[ScreenLine]:
+        if doing := self._doing.get(event.by):
+            doing.about = f" ({event.text('text')})"
+        return [ScreenLine(f"{self._who(event)}{event.text('text')}", Level.BEGUN)]
 
     def _on_judges(self, event: Event) -> list[ScreenLine]:
         self._stage(event, f"judging {event.text('lane')} ({event.text('number')} of {event.text('of')})")
@@ -271,7 +276,8 @@ def _title(event: Event) -> str:
     return f"{event.text('backend'):<10} {event.text('column'):<22} seed {event.text('seed')}{part}{again}"
 
 
-def _names(locks: object) -> str:
+def lock_names(locks: object) -> str:
+    """The names of a few locks, or how many they are."""
     names = list(short_names(map(str, locks)).values()) if isinstance(locks, Iterable) else []
     if len(names) > _NAMES:
         return f"{len(names)} locks"

@@ -122,7 +122,7 @@ class Screen:
             self._file.flush()
 
 
-class Watch:
+class Display:
     """A thread that reads the events of a run and shows its state.
 
     level  the most detail that is shown.

@@ -12,7 +12,7 @@ import pytest
 
 from results.terminal.event_journal import NAME, Event, Journal, Tail, says, step, waits
 from results.terminal.progress import Level, Progress, ScreenLine, unfinished
-from results.terminal.screen import Screen, Watch
+from results.terminal.screen import Display, Screen
 
 FACTS = {"backend": "redis", "column": "none", "part": 1, "attempt": 1, "seed": 1}
 
@@ -203,10 +203,10 @@ class TestScreen:
 
 
 class TestWatch:
-    def watch(self, folder: Path, *, live: bool, level: Level = Level.BEGUN, beat: float = 20) -> tuple[Watch, File]:
+    def watch(self, folder: Path, *, live: bool, level: Level = Level.BEGUN, beat: float = 20) -> tuple[Display, File]:
         self.clock, file = Clock(), File()
         screen = Screen(file, live=live, colour=False)
-        watch = Watch(folder, screen, Progress(), level, None if live else beat, self.clock)
+        watch = Display(folder, screen, Progress(), level, None if live else beat, self.clock)
         self.journal = Journal(folder, "gw0", self.clock)
         return watch, file
 

@@ -1,9 +1,10 @@
 """A lane: one lock × workload × store mode on keys of its own, with its own workers, judged alone."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 from checkers.claims import NO_FAULT, matches
@@ -276,16 +277,30 @@ def fewest(lanes: tuple[Lane, ...], faults: tuple[str, ...], beside: tuple[Lane,
 
     beside: lanes that are tried anyway; other lanes need not ask what these ask.
     """
-    answers = {
-        lane: {(name, answer.claimed, answer.certain) for name, answer in lane.answers(faults).items()}
-        for lane in (*lanes, *beside)
+
+    def answers(lane: Lane) -> set[Hashable]:
+        return {(name, answer.claimed, answer.certain) for name, answer in lane.answers(faults).items()}
+
+    known = set().union(*map(answers, beside))
+    return tuple(_greedy({lane: answers(lane) - known for lane in lanes}))
+
+
+def most_telling(lanes: Iterable[Lane], columns: Iterable[Sequence[str]]) -> tuple[Lane, ...]:
+    """Of a lock's lanes the two (or fewer) that together ask most properties under most of these faults (greedy)."""
+    asked: dict[Lane, set[Hashable]] = {
+        lane: {(name, *faults) for faults in columns for name in lane.properties if lane.asks(name, faults)}
+        for lane in lanes
     }
-    chosen: list[Lane] = []
-    missing = set().union(*answers.values()).difference(*(answers[lane] for lane in beside))
+    return tuple(islice(_greedy(asked), 2))
+
+
+def _greedy(asked: Mapping[Lane, set[Hashable]]) -> Iterator[Lane]:
+    """Lanes that ask everything together. Each asks as much as possible of what those before it do not ask."""
+    missing = set().union(*asked.values())
     while missing:
-        chosen.append(max(lanes, key=lambda lane: len(answers[lane] & missing)))
-        missing -= answers[chosen[-1]]
-    return tuple(chosen)
+        chosen = max(asked, key=lambda lane: len(asked[lane] & missing))
+        yield chosen
+        missing -= asked[chosen]
 
 
 def key_names(beginning: str, count: int) -> tuple[str, ...]:

@@ -69,7 +69,7 @@ def _misspelled(lock: type[LockClient]) -> Iterator[str]:
             continue
         (close, *_) = difflib.get_close_matches(name, _FIELDS, 1, cutoff=0.8) or [""]
         if close and _kind(inspect.getattr_static(lock, name)) == _kind(getattr(Declarations, close)):
-            yield f"{name} is no declaration; did you mean {close}? (suites/lock.py, Declarations)"
+            yield f"{name} is no declaration; did you mean {close}? (suites/your-own-lock.md)"
 
 
 def _kind(value: object) -> type:

@@ -57,6 +57,8 @@ def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str
     add("--rate", rate, type=_positive, metavar="R")
     add("--duration", "seconds for which each trial runs at least", type=_positive, metavar="S")
     add("--profile", f"how much to try: {profiles}", default="default")
+    quick = "faults of the profile smoke, unless --faults names others, and of each lock the two lanes that ask most"
+    add("--quick", quick, action="store_true")
     add("--seed", "what every random choice of the run starts from (default: 1)", type=_seed, default=1)
     version = "a series (etcd=3.6), an exact version (etcd=3.5.21), another server for a backend (valkey=8), or "
     version += f"an image of your own (etcd=image:NAME); repeatable ({command('versions')} lists them)"

@@ -39,7 +39,9 @@ _ALL: Final = f"{', '.join(FAULTS)}, {NO_FAULT} (no fault)"
 
 def parse(option: Any) -> Selection:
     """option: pytest's parsed options. Raises BadOption."""
-    profile = known(option.profile, PROFILES, "profile")
+    profile = known("smoke" if option.quick else option.profile, PROFILES, "profile")
+    if option.quick and option.profile not in ("default", profile.name):
+        raise BadOption(f"--quick and --profile {option.profile}: a run does one or the other")
     mutants = [mutant for name in option.lock if (mutant := mutant_of(name)) is not None]
     servers = {mutant.server for mutant in mutants}
     version_of = [*option.version_of, *(plant.spelling for plant in PLANTS if str(plant) in servers)]
@@ -82,6 +84,7 @@ def parse(option: Any) -> Selection:
         python=python,
         libraries=libraries,
     )
+    selection = selection.quick() if option.quick else selection
     return selection if option.shard is None else selection.only(shards.parse(option.shard))
 
 

@@ -17,7 +17,7 @@ from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
 from results.record import NotRun, grouped
 from results.stages import BASELINE, CANDIDATE, CLIENTS
-from suites.lanes.lane import Lane, fewest, longest_ttl, meets
+from suites.lanes.lane import Lane, fewest, longest_ttl, meets, most_telling
 from suites.lock import LockClient
 from suites.locks import registry
 from suites.selection import bugs_of_certification, shards, upgrade_stages
@@ -317,6 +317,14 @@ class Selection:
     def only(self, shard: Shard) -> Self:
         elsewhere = frozenset(where for where, number in self.places(shard.n).items() if number != shard.i)
         return replace(self, shard=shard, elsewhere=elsewhere)
+
+    def quick(self) -> Self:
+        """Each lock only in the lanes that ask most, and in those for faults that others do not meet."""
+        chosen: set[Lane] = set()
+        for usual, others in self._lanes_of.values():
+            columns = [self.fault_names(column, lane.backend) for lane in usual[:1] for column in self.faults]
+            chosen.update(most_telling(usual, columns), (lane for lane, faults in others if faults))
+        return replace(self, lanes=tuple(lane for lane in self.lanes if lane in chosen))
 
     def places(self, n: int) -> dict[tuple[Lane, str], int]:
         """(lane, fault) → the shard that runs it, from 1 to n.

@@ -42,6 +42,11 @@ class Trial:
         return self.plan.fault_names if self.plan else fault_names(self.column)
 
     @property
+    def places(self) -> list[tuple[Lane, str]]:
+        """Each lane with the column."""
+        return [(lane, self.column) for lane in self.lanes]
+
+    @property
     def at_messages(self) -> list[bool]:
         """For each fault, whether it strikes messages and so needs the tap."""
         return ["tap" in FAULTS[name].needs for name in self.faults if name in FAULTS]

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 import pytest
 
 from checkers.history.history import read_recording
-from checkers.row_format import F, Gate, Outcome, Reason, Run, State
+from checkers.row_format import Command, F, Gate, Outcome, Reason, State
 from checkers.tests.build import there
 from infra.store.store import Read, Store, StoreError
 from infra.waiting import comes_true
@@ -322,7 +322,7 @@ def started(server: ForkServer, given: Sequence[Spec]) -> list[Handle]:
     handles = server.spawn(given)
     server.await_state(handles, State.READY, SOON)
     for handle in handles:
-        handle.ask(Run.GO)
+        handle.ask(Command.GO)
     return handles
 
 

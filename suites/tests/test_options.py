@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -48,6 +48,7 @@ class TestBadInput:
         ({"plan": ["/nonexistent"]}, ["/nonexistent", "No such file"]),
         ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON"]),
         ({"profile": "nope"}, PROFILES),
+        ({"quick": True, "profile": "nightly"}, ["--quick and --profile nightly"]),
         ({"lock": ["no"]}, registry.LOCKS),
         ({"version_of": ["nope=1"]}, BACKENDS),
         ({"version_of": ["etcd"]}, ["BACKEND=VERSION"]),
@@ -114,6 +115,12 @@ class TestCases:
         names = {name for name in registry.LOCKS if registry.load(name).backend == "redis"}
         assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == names
 
+    def test_a_quick_run_takes_two_lanes_of_each_lock_and_few_faults_unless_others_are_named(self) -> None:
+        run = asked(lock=["redis-reentrant"], quick=True)
+        tried = [lane.name.partition("/")[2] for lane in run.lanes if lane.workload.name != "pairs"]
+        assert (run.faults, tried) == (PROFILES["smoke"].faults, ["register/fence-reads-and-writes", "set/unfenced"])
+        assert asked(lock=["etcd"], quick=True, faults=["kill-holder"]).faults == ("kill-holder",)
+
     def test_a_lock_without_tokens_has_no_fence_and_the_case_says_so(self) -> None:
         run = asked(lock=["redlock"], faults=["none"])
         reasons = {case.lane.store: case.because for case in run.cases("server-exclusion")}
@@ -148,16 +155,7 @@ class TestCases:
         assert not any(run.tries(lane, storms[0]) for lane in run.lanes if lane.lock_name in registry.CONTROLS)
         assert all(run.parts(backend, storms[0]) for backend in run.backends)
 
-    def test_a_plan_without_faults_is_the_column_none(self, tmp_path: Path) -> None:
-        plan = compile_plan([NO_FAULT], 1, "redis", 1.0)
-        file = tmp_path / "plan.json"
-        file.write_text(json.dumps(plan.to_json()))
-        run = asked(lock=["redis"], plan=[str(file)])
-        assert (run.faults, run.fault_names(NO_FAULT, "redis")) == (("none",), ("none",))
-        assert run.plan(NO_FAULT, "redis") == plan
-        assert run.runnable("redis", NO_FAULT)
-
-    def test_a_plan_is_the_column_of_its_backend(self, tmp_path: Path) -> None:
+    def test_a_plan_is_the_column_of_its_backend_and_without_faults_the_column_none(self, tmp_path: Path) -> None:
         plan = replace(compile_plan(["kill-server", "freeze-holder"], 1, "etcd", 1.0), name="mine")
         file = tmp_path / "plan.json"
         file.write_text(json.dumps(plan.to_json()))
@@ -170,6 +168,11 @@ class TestCases:
         other = tmp_path / "other.json"
         other.write_text(json.dumps({**plan.to_json(), "seed": 2}))
         assert "another plan is called mine" in refused(plan=[str(file), str(other)])
+        calm = compile_plan([NO_FAULT], 1, "redis", 1.0)
+        file.write_text(json.dumps(calm.to_json()))
+        run = asked(lock=["redis"], plan=[str(file)])
+        assert (run.faults, run.fault_names(NO_FAULT, "redis")) == (("none",), ("none",))
+        assert (run.plan(NO_FAULT, "redis"), run.runnable("redis", NO_FAULT) != ()) == (calm, True)
 
     def test_a_case_that_is_not_applicable_is_not_run_and_is_reported_once_for_its_lane(self) -> None:
         run = asked(lock=["redis", "redlock"], faults=["none", "isolate-leader-drop"])
@@ -194,9 +197,8 @@ class TestCases:
         assert len(ids) == len(set(ids))
 
     def test_a_lock_of_ones_own_meets_faults_that_ours_meet_only_at_night(self, tmp_path: Path) -> None:
-        assert "skew-workers" in asked(lock=[lock_file(tmp_path)]).faults
-        assert "skew-workers" in asked(profile="nightly").faults
-        assert "skew-workers" not in asked(lock=["redis"]).faults
+        runs = asked(lock=[lock_file(tmp_path)]), asked(profile="nightly"), asked(lock=["redis"])
+        assert ["skew-workers" in run.faults for run in runs] == [True, True, False]
         assert asked(lock=[lock_file(tmp_path)], faults=["kill-holder"]).faults == ("kill-holder",)
 
     def test_recovery_is_asked_under_every_fault_but_only_of_locks_with_a_bound(self) -> None:
@@ -311,12 +313,9 @@ def test_each_lane_is_in_one_part_and_each_lock_whole(profile: str) -> None:
 
 
 class TestTargets:
-    def test_only_what_was_named_is_touched(self) -> None:
+    def test_only_what_was_named_is_touched_and_faults_know_its_nodes(self) -> None:
         run = asked(target=["etcd=a:1,b:1,c:1", "redis=a:2"])
-        assert set(run.backends) == {"etcd", "redis"}
-        assert run.targets["redis"].names == ("redis1",)
-
-    def test_faults_know_the_nodes_of_the_target(self) -> None:
+        assert (set(run.backends), run.targets["redis"].names) == ({"etcd", "redis"}, ("redis1",))
         run = asked(target=["redis=" + ",".join(f"h{n}:1" for n in range(9))], faults=["cut-minority-drop"])
         assert run.runnable("redis", "cut-minority-drop")
         assert {node for seed in range(20) for node in _nodes_drawn(run, seed)} > {"redis1", "redis6"}
@@ -324,7 +323,7 @@ class TestTargets:
         ours = {node for seed in range(20) for node in _nodes_drawn(asked(), seed)}
         assert ours <= {f"redis{n}" for n in range(1, 6)}
 
-    def test_a_fault_that_is_impossible_on_a_target_says_why(self) -> None:
+    def test_a_fault_that_is_impossible_on_a_target_says_why_and_hooks_give_what_they_can_undo(self) -> None:
         run = asked(target=["redis=a:2"], faults=["pause-server", "cut-minority-drop", "freeze-holder"])
         reasons = {case.fault: case.because for case in run.cases("server-exclusion") if case.lane.store == "unfenced"}
         assert reasons == {
@@ -332,15 +331,11 @@ class TestTargets:
             "cut-minority-drop": "it takes 3 nodes, and here is 1",
             "freeze-holder": None,
         }
-
-    def test_a_lock_that_needs_a_node_which_the_target_lacks_is_not_tried(self) -> None:
-        run = asked(lock=["postgres-xact", "postgres-lease"], target=["postgres=a:2"], faults=["none"])
-        assert {one.lock: one.because for one in run.not_run()} == {"postgres-xact": "the target has no pgbouncer"}
-
-    def test_hooks_give_what_they_can_undo(self) -> None:
         run = asked(target=["redis=a:2"], hook=["pause=x", "resume=y"], faults=["pause-server"])
         assert run.runnable("redis", "pause-server")
         assert run.hooks.commands == {"pause": ("x",), "resume": ("y",)}
+        run = asked(lock=["postgres-xact", "postgres-lease"], target=["postgres=a:2"], faults=["none"])
+        assert {one.lock: one.because for one in run.not_run()} == {"postgres-xact": "the target has no pgbouncer"}
 
     def test_a_lock_that_takes_no_password_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         mine = lock_file(tmp_path)
@@ -353,9 +348,8 @@ class TestTargets:
 
 
 def _nodes_drawn(run: Selection, seed: int) -> list[str]:
-    nodes = compile_plan(["cut-minority-drop"], seed, "redis", 1.0, run.members("redis")).steps[0].options["nodes"]
-    assert isinstance(nodes, list)
-    return nodes
+    plan = compile_plan(["cut-minority-drop"], seed, "redis", 1.0, run.members("redis"))
+    return cast(list[str], plan.steps[0].options["nodes"])
 
 
 def test_locks_with_a_planted_bug_are_tried_in_the_lanes_that_the_profile_chooses() -> None:

@@ -36,12 +36,12 @@ import os, signal, sys, time
 from contextlib import closing
 from suites.tests.bench import MODULE, SOON, specs
 from suites.worker.pool import ForkServer
-from checkers.row_format import Run, State
+from checkers.row_format import Command, State
 with closing(ForkServer([f"{MODULE}:Free"])) as server:
     handles = server.spawn(specs(sys.argv[1], "Free"))
     server.await_state(handles, State.READY, SOON)
     for handle in handles[1:]:
-        handle.ask(Run.GO)
+        handle.ask(Command.GO)
     server.await_state(handles[1:], State.RUNNING, SOON)
     os.kill(handles[-1].pid, signal.SIGSTOP)
     server.await_condition(handles[-1].frozen, SOON)

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+import suites.lock
 from checkers.claims import Claim, Hazard
 from checkers.tests.build import cases, there
 from infra.backends import BACKENDS
@@ -98,22 +99,18 @@ def test_a_lock_in_a_file_is_loaded_and_gets_defaults_for_what_it_does_not_decla
     ("name", "def f():\n    return nope\nf()\n", "2: NameError: name 'nope' is not defined"),
     ("exit", "raise SystemExit(3)\n", "1: SystemExit: 3"),
 )
-def test_an_error_inside_the_module_is_told_by_its_line(tmp_path: Path, text: str, told: str) -> None:
-    broken = tmp_path / "broken.py"
+def test_an_error_inside_the_module_is_told_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    broken = tmp_path / "fencepost_broken.py"
     broken.write_text(text)
-    for _ in range(2):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in (broken, broken, "fencepost_broken"):
         with pytest.raises(registry.UnknownLock) as caught:
-            lock(f"{broken}:Mine")
+            lock(f"{name}:Mine")
         assert f"cannot be loaded: {broken}:{told}" in str(caught.value)
         assert "\n" not in str(caught.value)
     assert not any(getattr(module, "__file__", None) == str(broken) for module in list(sys.modules.values()))
-
-
-def test_a_missing_import_is_reported_with_file_and_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "fencepost_needy.py").write_text("\nimport fencepost_is_not_there\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(registry.UnknownLock, match=r"fencepost_needy\.py:2 imports fencepost_is_not_there"):
-        lock("fencepost_needy:Mine")
 
 
 def test_the_fork_server_stays_light(file: Path) -> None:
@@ -242,7 +239,7 @@ def test_the_lock_of_the_guide_promises_nothing_and_its_fix_promises_what_the_gu
             assert claim.covers(claim.property, faults, "unfenced", "set")
 
 
-def test_the_guide_shows_how_to_open_a_lock_on_every_other_backend() -> None:
+def test_the_guide_shows_how_to_open_a_lock_on_every_other_backend_and_names_all_that_a_class_may_say() -> None:
     takes = {}
     for shown in OPENS:
         assert ('lease = "session"' in shown or ', "session"\n' in shown) == ("def session(self)" in shown), shown
@@ -252,3 +249,7 @@ def test_the_guide_shows_how_to_open_a_lock_on_every_other_backend() -> None:
         takes[shown.split('"')[1]] = [one.arg for one in opens.args.args[1:]]
     plain = ["endpoints", "ttl"]
     assert takes == {"postgres": [*plain, "access"], "zookeeper": plain, "etcd": plain}
+    protocols = [kind for kind in vars(suites.lock).values() if getattr(kind, "_is_protocol", False)]
+    names = {name for kind in protocols for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+    rows = re.findall(r"^\| (`.*?) \|", TEXT, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"\w+", row)} == names

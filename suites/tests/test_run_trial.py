@@ -1,5 +1,6 @@
 """How a trial waits, what it looks at meanwhile, and what it says of its workers, without servers."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock, patch
@@ -10,6 +11,7 @@ from checkers.tests.build import Book, cases
 from infra.backends import BACKENDS
 from infra.faults.link_probe import Prober, Watch
 from infra.faults.runner import Record
+from results.terminal.event_journal import Event
 from suites.lanes.lane import lane_named, lanes_of
 from suites.locks import registry
 from suites.selection.trial import Trial
@@ -42,6 +44,15 @@ def test_the_watch_goes_on_under_faults_at_messages_alone(taps: Mock | None) -> 
     running: Any = Mock(taps=taps, handles=[], lanes=[], trial=Trial("redis", "kill-holder", 1, ()))
     run_trial.RunningTrial._cycle(running)
     assert (running.watch.end.called, running.watch.begin.called) == (taps is None,) * 2
+
+
+def test_a_trial_that_goes_on_says_for_which_lane_and_why() -> None:
+    trial = Trial("redis", "none", 1, (lane_named("redis/set/unfenced"),))
+    running: Any = Mock(trial=trial, plan=trial.plan_to_run(), missing=[], clock=time.monotonic())
+    running._missing_after.side_effect = [{"redis/set/unfenced": {"fifo": "nobody waited"}}, {}]
+    run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
+    text = "once more, since it did not exercise fifo in redis/set/unfenced (nobody waited)"
+    running.tell.assert_called_once_with(Event("repeats", {"text": text}))
 
 
 @cases(

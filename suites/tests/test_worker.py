@@ -166,11 +166,11 @@ class TestWriting:
 
     def test_a_bug_of_the_keeper_breaks_the_worker_although_it_is_asked_to_finish(self, at_work: Worker) -> None:
         page = at_work.recorder.page
-        page[row_format.RUN] = row_format.Run.GO
+        page[row_format.RUN] = row_format.Command.GO
 
         def acquire(*_: object) -> None:
             at_work.renewal.broken = ZeroDivisionError("a bug in renew")
-            page[row_format.RUN] = row_format.Run.FINISH
+            page[row_format.RUN] = row_format.Command.FINISH
 
         at_work.client.acquire = acquire  # type: ignore[method-assign, assignment]
         with pytest.raises(ZeroDivisionError):
@@ -182,7 +182,7 @@ def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pyt
     monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", bench.SOON)
     at_work = a_worker(spec, FakeSession, monkeypatch)
     page, closes, watched = at_work.recorder.page, threading.Event(), list[bool]()
-    page[row_format.RUN] = row_format.Run.GO
+    page[row_format.RUN] = row_format.Command.GO
 
     def answer() -> None:
         closes.wait()
@@ -191,7 +191,7 @@ def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pyt
 
     def acquire(*_: object) -> None:
         await_(lambda: rows(at_work, F.KEEP_ALIVE).size > 0)
-        page[row_format.RUN] = row_format.Run.FINISH
+        page[row_format.RUN] = row_format.Command.FINISH
 
     for name, does in {"answer": answer, "acquire": acquire, "close": closes.set}.items():
         monkeypatch.setattr(at_work.client, name, does)

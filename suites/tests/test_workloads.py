@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from checkers.row_format import ACQUIRES, NESTED, NONE, RUN, SHARED, Action, F, Gate, Outcome, Reason, Run
+from checkers.row_format import ACQUIRES, NESTED, NONE, RUN, SHARED, Action, Command, F, Gate, Outcome, Reason
 from checkers.tests.build import cases, there
 from infra.store.store import StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS, lanes_of
@@ -54,7 +54,7 @@ def test_all_locks_are_renewed_while_held(a_worker: MakeWorker, name: str, at_wo
 
 def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
     worker = a_worker(WORKLOADS["work"], pace=3600.0)
-    worker.recorder.page[RUN] = Run.FINISH
+    worker.recorder.page[RUN] = Command.FINISH
     worker._round()
     assert kinds(worker) == ["ACQUIRE", "RELEASE"]
 
@@ -63,7 +63,7 @@ def test_a_leader_stays_for_a_term_after_a_fault_but_not_for_ever(a_worker: Make
     with patch.object(Section, "stays", side_effect=[True] * 4 + [False] * 9):
         assert kinds(a_worker(WORKLOADS["leader"], 1)).count("WRITE") == 4 + 9
     worker = a_worker(WORKLOADS["leader"])
-    worker.recorder.page[RUN] = Run.STAY
+    worker.recorder.page[RUN] = Command.STAY
     worker._round()
     assert kinds(worker).count("WRITE") == 5 * 9
 

@@ -21,7 +21,7 @@ from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.story_sentences import listing
-from checkers.row_format import Run, State
+from checkers.row_format import Command, State
 from infra.backends.answers import NO_ANSWER
 from infra.cluster.node_repair import DoesNotStart as VersionRefused
 from infra.cluster.nodes import READY_WITHIN
@@ -132,7 +132,7 @@ class RunningTrial:
         self.server.await_state(self.handles, State.READY, timeouts.START_WITHIN)
         self.versions = self.environment.cluster(self.trial.backend).versions()
         for handle in self.handles:
-            handle.ask(Run.GO)
+            handle.ask(Command.GO)
         self.watch.begin()
         self.tell(waits("every lane to be granted once", timeouts.WARM_UP))
         cold = list(self.lanes)
@@ -165,8 +165,8 @@ class RunningTrial:
                     self._look_at_members(quiet=False)
                 return
             again = self.missing[-1]
-            why = f"since it did not exercise {_places(again)}" if again else "for as long as was asked for"
-            self.tell(step(f"once more, {why}"))
+            why = f"since it did not exercise {_lacking(again)}" if again else "for as long as was asked for"
+            self.tell(Event("repeats", {"text": f"once more, {why}"}))
 
     def kill(self) -> None:
         """Kill the workers: there will be no verdict, and Ctrl-C leaves little time (with xdist, ten seconds)."""
@@ -177,7 +177,7 @@ class RunningTrial:
         """Undo every fault, which also lets every frozen worker continue, and end the workers."""
         try:
             for handle in self.handles:  # they end while it is made sure that all faults are undone
-                handle.ask(Run.FINISH)
+                handle.ask(Command.FINISH)
             self.runner.final_heal()
             within = timeouts.workers_end_within(self.trial)
             self.tell(waits("the workers to end", within))
@@ -257,7 +257,7 @@ class RunningTrial:
         missing = self._missing(self.unexercised)
         until = time.monotonic() + patience
         while _without_strike(missing) and (left := until - time.monotonic()) > 0:
-            self.tell(waits(f"what would exercise {_places(_without_strike(missing))}", left))
+            self.tell(waits(f"what would exercise {_lacking(_without_strike(missing))}", left))
             self.server.await_condition(lambda: False, LOOK_EVERY)
             missing = self._missing([lane for lane in self.lanes if lane.lane.name in missing])
         return {
@@ -295,13 +295,13 @@ class RunningTrial:
             if self.taps is None:  # under faults at messages a lane is judged while others are still struck
                 self.watch.end()
             for handle in self.handles:
-                handle.ask(Run.GO if struck else Run.STAY)
+                handle.ask(Command.GO if struck else Command.STAY)
             try:
                 self.runner.cycle()
             except VersionRefused as refused:
                 raise NoWayThere(str(refused)) from refused
             for handle in self.handles:
-                handle.ask(Run.GO)
+                handle.ask(Command.GO)
             if self.taps is None:
                 self.watch.begin()
         else:
@@ -363,11 +363,15 @@ class RunningTrial:
         return lack is None or lack.by_strike
 
 
-def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> dict[str, list[str]]:
-    """Lane → the properties of which what is missing may come while no fault is on."""
-    names = {lane: [name for name, lack in lacks.items() if not lack.by_strike] for lane, lacks in missing.items()}
-    return {lane: of_lane for lane, of_lane in names.items() if of_lane}
+def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> Missing:
+    """What is missing that may come while no fault is on."""
+    waited_for = {
+        lane: {name: lack.reason for name, lack in lacks.items() if not lack.by_strike}
+        for lane, lacks in missing.items()
+    }
+    return {lane: reasons for lane, reasons in waited_for.items() if reasons}
 
 
-def _places(missing: Mapping[str, Iterable[str]]) -> str:
-    return listing(few((f"{name} in {lane}" for lane, names in missing.items() for name in names), 1))
+def _lacking(missing: Missing) -> str:
+    places = (f"{name} in {lane} ({why})" for lane, reasons in missing.items() for name, why in reasons.items())
+    return listing(few(places, 1))

@@ -227,7 +227,7 @@ class WorkerControl(Actors):
         dead = [handle.spec for handle in newest.values() if not self._alive(handle)]
         fresh = self._server.spawn(replace(spec, generation=spec.generation + 1) for spec in dead)
         for handle in fresh:
-            handle.ask(row_format.Run.GO)
+            handle.ask(row_format.Command.GO)
         handles += fresh
 
     def _look_after_all(self) -> None:

@@ -10,15 +10,15 @@ from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from checkers import row_format
-from checkers.row_format import LATE, NESTED, SHARED, F, Gate, Reason, Run
+from checkers.row_format import LATE, NESTED, SHARED, Command, F, Gate, Reason
 from infra.store.store import Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
 from suites.worker.worker import Worker
-from suites.workloads.workload import Hold, Stopped
+from suites.workloads.workload import HeldLock, Stopped
 
 
 class Section:
-    """Implements `suites.workloads.workload.Hold`."""
+    """Implements `suites.workloads.workload.HeldLock`."""
 
     def __init__(self, worker: Worker, holding: Holding) -> None:
         self.rng = worker.rng
@@ -83,18 +83,18 @@ class Section:
             self._worker.renewal.lose(outer, self._worker.process)
             raise Stopped
 
-    def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[Hold]:
+    def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[HeldLock]:
         self._must_believe()
         if not self._worker.wait_until(time.monotonic()):
             raise Stopped  # the trial is over
         key = (self._holding.key + 1) % self.keys if key is None else key
         return self._inside(self._worker.acquire(key, timeout))
 
-    def downgraded(self) -> AbstractContextManager[Hold]:
+    def downgraded(self) -> AbstractContextManager[HeldLock]:
         self._must_believe()
         return self._inside(self._worker.downgrade(self._holding))
 
-    def _inside(self, holding: Holding | None) -> AbstractContextManager[Hold]:
+    def _inside(self, holding: Holding | None) -> AbstractContextManager[HeldLock]:
         if holding is None:
             raise Stopped
         return self._worker.inside(holding)
@@ -111,7 +111,7 @@ class Section:
         self._worker.wait_until(time.monotonic() + seconds)
 
     def stays(self) -> bool:
-        return self._recorder.page[row_format.RUN] == Run.STAY
+        return self._recorder.page[row_format.RUN] == Command.STAY
 
     def _must_believe(self) -> None:
         renewal = self._worker.renewal

@@ -101,7 +101,7 @@ def _stop() -> None:
 # The harness's side
 
 
-def arm(
+def arm(  # noqa: PLR0913  what stands in the page, which has no type of its own
     page: mmap.mmap,
     gate: Gate,
     action: Action,

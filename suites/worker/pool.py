@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from checkers import row_format
-from checkers.row_format import Run, State
+from checkers.row_format import Command, State
 from suites.worker import recorder
 from suites.worker.process_spec import Spec
 
@@ -74,8 +74,8 @@ class Handle:
     def state(self) -> State:
         return State(self.page[row_format.STATE])
 
-    def ask(self, run: Run) -> None:
-        self.page[row_format.RUN] = run
+    def ask(self, command: Command) -> None:
+        self.page[row_format.RUN] = command
 
     def frozen(self) -> bool:
         """Whether the kernel has stopped the process."""
@@ -170,7 +170,7 @@ class ForkServer:
     _forks: list[_Forks] = field(default_factory=list)
 
     def spawn(self, specs: Iterable[Spec]) -> list[Handle]:
-        """Start workers; each connects and then waits for `Run.GO`. Returns without waiting for them."""
+        """Start workers; each connects and then waits for `Command.GO`. Returns without waiting for them."""
         self._start()
         dealt = [(spec, self._forks[spec.number % len(self._forks)]) for spec in specs]
         for spec, mine in dealt:
@@ -229,7 +229,7 @@ class ForkServer:
     def finish(self, handles: Sequence[Handle], timeout: float) -> list[Handle]:
         """Ask workers to finish, kill those that do not, and return the killed: their last operations are unknown."""
         for handle in handles:
-            handle.ask(Run.FINISH)
+            handle.ask(Command.FINISH)
         self.await_condition(lambda: all(handle.exited is not None for handle in handles), timeout)
         stuck = [handle for handle in handles if handle.exited is None]
         for handle in stuck:

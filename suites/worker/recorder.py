@@ -68,7 +68,7 @@ class Recorder:
         self._noting = threading.Lock()
         self._error_file = os.open(errors_path(path), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
-    def invoke(
+    def invoke(  # noqa: PLR0913  the columns of a row: a tuple of them would be made for every operation
         self,
         f: F,
         process: int,

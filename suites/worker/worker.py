@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from checkers import row_format
-from checkers.row_format import LATE, SHARED, F, Gate, Reason, Run, State
+from checkers.row_format import LATE, SHARED, Command, F, Gate, Reason, State
 from infra.waiting import after
 from suites.lock import (
     Cancels,
@@ -41,7 +41,7 @@ from suites.worker.gates import Gates
 from suites.worker.lease_renewal import Holding, LeaseRenewal, completed
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import Recorder
-from suites.workloads.workload import AWAY, Hold, Stopped, Workload
+from suites.workloads.workload import AWAY, HeldLock, Stopped, Workload
 
 if TYPE_CHECKING:
     from suites.worker.store_client import StoreClient
@@ -96,7 +96,7 @@ class Worker:
         self,
         spec: Spec,
         connect: Callable[[Spec, LockClient], StoreClient],
-        section: Callable[[Worker, Holding], Hold],
+        section: Callable[[Worker, Holding], HeldLock],
     ) -> None:
         self.spec = spec
         self.recorder = Recorder(spec.recording, spec.access.masked)
@@ -134,13 +134,13 @@ class Worker:
         self.renewal.note_session(self.process)
         self.renewal.start()
         page[row_format.STATE] = State.READY
-        while page[row_format.RUN] == Run.WAIT:
+        while page[row_format.RUN] == Command.WAIT:
             time.sleep(_WAIT)
         page[row_format.STATE] = State.RUNNING
         crowds = 0 if self._in_line or self.spec.rate else _CROWDS
         due = time.monotonic()
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
-        while page[row_format.RUN] != Run.FINISH:
+        while page[row_format.RUN] != Command.FINISH:
             if crowds and not self._cancelled:  # a worker that gave up asks again, or stays away
                 crowds -= 1
                 time.sleep(_CROWD - time.monotonic() % _CROWD)
@@ -161,7 +161,7 @@ class Worker:
     def wait_until(self, due: float) -> bool:
         """Wait until this second of CLOCK_MONOTONIC. Stops waiting, and returns False, once the trial is over."""
         page = self.recorder.page
-        while page[row_format.RUN] != Run.FINISH:
+        while page[row_format.RUN] != Command.FINISH:
             if (left := due - time.monotonic()) <= 0:
                 return True
             time.sleep(min(left, _LOOK))
@@ -263,7 +263,7 @@ class Worker:
         return owner
 
     @contextlib.contextmanager
-    def inside(self, holding: Holding) -> Iterator[Hold]:
+    def inside(self, holding: Holding) -> Iterator[HeldLock]:
         """The critical section of a holding, gate to gate. The lock is renewed, and released if it is still held."""
         self.renewal.take(holding)
         try:

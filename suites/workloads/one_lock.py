@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Final
 
-from suites.workloads.workload import FENCES, Hold, Workload, updates
+from suites.workloads.workload import FENCES, HeldLock, Workload, updates
 
 TERM: Final = (1.1, 1.9)  # how many TTLs a leader stays, least and most
 STEPS: Final = 9
@@ -23,7 +23,7 @@ class Register(Workload):
     stores: ClassVar[tuple[str, ...]] = ("unfenced", *FENCES, "compare-owner", "guarded")
     late: ClassVar[bool] = True
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         times = updates(hold)
         for _ in range(times):
             hold.read()
@@ -45,7 +45,7 @@ class Set(Workload):
         *("unfenced", "fence-writes", "fence-reads-and-writes", "compare-owner", "compare-and-set", "guarded"),
     )
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         times = updates(hold)
         for _ in range(times):
             base, elements = hold.read()
@@ -76,7 +76,7 @@ class Once(Workload):
     properties: ClassVar[tuple[str, ...]] = ("no-duplicate",)
     stores: ClassVar[tuple[str, ...]] = ("unfenced", "idempotency-key")
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         base, elements = hold.read()
         hold.effect(len(elements))  # with an idempotency key, a job that is done is only entered in the list
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
@@ -90,7 +90,7 @@ class Work(Workload):
     gives_up: ClassVar[float] = 0.2
     workers: ClassVar[int] = 5
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
         hold.check()
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
@@ -102,7 +102,7 @@ class Crowd(Workload):
     name: ClassVar[str] = "crowd"
     workers: ClassVar[int] = 32
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.read()
         hold.work(hold.pace * hold.rng.uniform(0.2, 0.4))
         hold.write()
@@ -127,7 +127,7 @@ class Impatient(Workload):
     gives_up: ClassVar[float] = 0.4
     workers: ClassVar[int] = 6
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.read()
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
         hold.write()
@@ -144,7 +144,7 @@ class Leader(Workload):
     keys: ClassVar[int] = 2  # two offices: one of three workers waits, and takes its next turn in the other office
     unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # there is seldom a second waiter
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         step, left = hold.ttl * hold.rng.uniform(*TERM) / STEPS, STEPS
         for _ in range(TERMS * STEPS):
             hold.read()
@@ -171,7 +171,7 @@ class Share(Workload):
     def __init__(self) -> None:
         self._downgraded = 0  # how often the worker has gone on as a reader
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.read()
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.0) * (READERS_STAY if hold.shared else 1.0))
         if hold.shared:
@@ -194,7 +194,7 @@ class Nested(Workload):
     name: ClassVar[str] = "nested"
     nests: ClassVar[bool] = True
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.read()
         with hold.again():
             hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))

@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from typing import ClassVar, Final
 
-from suites.workloads.workload import Hold, Workload
+from suites.workloads.workload import HeldLock, Workload
 
 SOON: Final = 0.1  # seconds that a worker with backoff waits for its second lock
 MOST: Final = 6  # how often the pause of that worker doubles at most
@@ -26,7 +26,7 @@ class Apart(Workload):
     workers: ClassVar[int] = 3
     unasked: ClassVar[tuple[str, ...]] = ("crash-release",)  # nobody waits for the lock of the third
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.check()
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
 
@@ -43,12 +43,12 @@ class Transfer(Workload):
     keys: ClassVar[int] = 2
     workers: ClassVar[int] = 4
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))
         with hold.also(hold.patience + self.waits) as other:
             self.move(hold, other)
 
-    def move(self, first: Hold, second: Hold) -> None:
+    def move(self, first: HeldLock, second: HeldLock) -> None:
         balances = [(account, *account.read()) for account in (first, second)]
         first.work(first.pace * first.rng.uniform(0.5, 1.0))
         for account, base, elements in balances:
@@ -78,14 +78,14 @@ class Backoff(Opposite):
     def __init__(self) -> None:
         self._missed = 0  # how often in a row the second lock was not got
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.work(hold.pace * hold.rng.uniform(0.2, 0.5))
         self._missed += 1
         with hold.also(SOON) as other:
             self._missed = 0
             self.move(hold, other)
 
-    def rest(self, hold: Hold) -> None:
+    def rest(self, hold: HeldLock) -> None:
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.5) * 2 ** min(self._missed, MOST))
 
 
@@ -105,7 +105,7 @@ class Churn(Workload):
     workers: ClassVar[int] = 4
     unasked: ClassVar[tuple[str, ...]] = ("fifo", "herd-free")  # two want the same lock: nobody queues behind a waiter
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         term = hold.ttl * hold.rng.uniform(*TERM)
         for _ in range(STEPS):
             hold.read()
@@ -134,9 +134,9 @@ class Pairs(Workload):
     keys: ClassVar[int] = 6
     workers: ClassVar[int] = 12
 
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         hold.work(hold.ttl * 0.5 if hold.key == RENEWED else hold.pace * hold.rng.uniform(0.3, 0.6))
         hold.check()
 
-    def rest(self, hold: Hold) -> None:
+    def rest(self, hold: HeldLock) -> None:
         hold.work(hold.pace * (hold.rng.uniform(1.5, 3.0) if hold.key in CALM else hold.rng.uniform(0.0, 0.3)))

@@ -20,7 +20,7 @@ class Stopped(Exception):
     """The section must end now: the client no longer believes that it holds, was refused, or has no answer."""
 
 
-class Hold(Protocol):
+class HeldLock(Protocol):
     """The inside of a critical section. Each access first asks the client's belief, then goes to the store.
 
     Every method that touches something raises `Stopped` when the belief is gone, the store or the lock refused, or an
@@ -59,13 +59,13 @@ class Hold(Protocol):
     def again(self) -> AbstractContextManager[None]:
         """Acquire the held lock once more, and release it at the end of the block. Only for reentrant locks."""
 
-    def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[Hold]:
+    def also(self, timeout: float, key: int | None = None) -> AbstractContextManager[HeldLock]:
         """Acquire another of the lane's keys as well, within `timeout` seconds, and release it at the end of the block.
 
         key: its index, None for the next. Nothing is acquired once the trial is over.
         """
 
-    def downgraded(self) -> AbstractContextManager[Hold]:
+    def downgraded(self) -> AbstractContextManager[HeldLock]:
         """Go on as a reader until the end of the block, and hold nothing after it. Only where `downgrades` is true."""
 
     def write_late(self) -> None:
@@ -81,7 +81,7 @@ class Hold(Protocol):
         """Whether a fault is on, other than one on workers, whose end a long holder should see."""
 
 
-def updates(hold: Hold) -> int:
+def updates(hold: HeldLock) -> int:
     """How many updates of the cell a section makes: often several, between which the grant may be lost."""
     return hold.writes_per_grant or hold.rng.randint(1, MOST_UPDATES)
 
@@ -113,10 +113,10 @@ class Workload(ABC):
     workers: ClassVar[int] = 3  # how many processes compete for them
 
     @abstractmethod
-    def section(self, hold: Hold) -> None:
+    def section(self, hold: HeldLock) -> None:
         """Runs once per grant, between the gates AFTER_ACQUIRE and BEFORE_RELEASE."""
 
-    def rest(self, hold: Hold) -> None:
+    def rest(self, hold: HeldLock) -> None:
         """After the release, before the next round: nothing but work.
 
         Workers that give up mostly queue, and rest at times until nobody wants the lock: then a try is granted.

@@ -18,7 +18,7 @@ from infra.faults.fault import Fault, FaultInjection, Need, OnNodes, OnWorkers
 from infra.faults.gate_scripts import GateTrap, Script, run_scripts
 from infra.faults.target import Action, Hit, Kind, Target, Verb, Victim
 from infra.faults.workers.crash_points import crash_one
-from infra.faults.workers.holders import INTRUDES_WITHIN, NEEDS, SETTLED_WITHIN
+from infra.faults.workers.holder_faults import INTRUDES_WITHIN, NEEDS, SETTLED_WITHIN
 from infra.faults.workers.walks import MOST, Pair, Side, lease_over, noted, others_of, pairs_of
 
 WORKLOAD: Final = "pairs"

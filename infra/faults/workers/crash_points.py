@@ -18,7 +18,7 @@ from infra.faults.gate_scripts import GateTrap, Script, catch, catch_within, hit
 from infra.faults.links.cuts import CutClients, OnClientLinks
 from infra.faults.servers.strikes import end, named
 from infra.faults.target import Hit, Target
-from infra.faults.workers.holders import INTRUDES_WITHIN, NEEDS, SETTLED_WITHIN
+from infra.faults.workers.holder_faults import INTRUDES_WITHIN, NEEDS, SETTLED_WITHIN
 from infra.network.links import Cut
 from infra.network.toxics import delay
 

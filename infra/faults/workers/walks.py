@@ -12,7 +12,7 @@ from typing import Final, Literal, cast
 
 from infra.faults.gate_scripts import Catching, GateTrap, Script, catch_within, hits_of
 from infra.faults.target import Action, Gate, Hit, Target, Verb, Victim
-from infra.faults.workers.holders import FREED_WITHIN, SETTLED_WITHIN
+from infra.faults.workers.holder_faults import FREED_WITHIN, SETTLED_WITHIN
 
 MOST: Final = 8
 """The most messages of a verb that are tried: a client that polls has endless messages, each like the one before."""

@@ -11,7 +11,7 @@ from infra.cluster.clock_skew import FAR
 from infra.faults.fault import Fault, OnWorkers
 from infra.faults.fault_options import real, within
 from infra.faults.target import Hit, Target
-from infra.faults.workers.holders import NEEDS
+from infra.faults.workers.holder_faults import NEEDS
 
 SECONDS: Final = (5, 90)  # seconds by which the clocks jump, least and most: longer than any TTL
 
