@@ -24,7 +24,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from checkers.claims import Verdict
-from checkers.properties.violation_stories import listing
+from checkers.properties.story_sentences import listing
 from results.pages.svg import SHAPES
 from results.report.descriptions import explained
 from results.report.grid import SIGNS
