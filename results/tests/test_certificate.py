@@ -13,7 +13,7 @@ from checkers.properties.fenced_store import STALE
 from checkers.properties.shared_counters import CONTENDED, EXPIRED
 from checkers.tests.build import cases
 from results.certificate.certify import Certificate, Decision, certify, sentence
-from results.certificate.detection_power import FAULTY, REFUSED, UNFENCED, Shown
+from results.certificate.detection_power import FAULTY, REFUSED, UNFENCED, Shown, seen_in
 from results.certificate.trials import Turn, UpgradeLane, conditions, errors, normalised
 from results.record import Cell
 from results.stages import ALONE, BASELINE, CANDIDATE, CLIENTS, COLUMNS, MIXED, ROLLBACK, STAGES, TOGETHER, WHEN
@@ -142,9 +142,37 @@ def test_three_times_slower_is_a_regression_but_not_while_versions_change() -> N
     assert made.decision is Decision.NO_REGRESSION
     gaps = {(one.measure, one.stage) for one in made.handover_gaps}
     assert gaps == {*product(("recovery", "longest gap"), TOGETHER)}
-    for one in made.handover_gaps:
-        assert one.worst >= one.middle > 0
-        assert (one.trials, one.unit) == (1, "s")
+    assert all(one.worst >= one.middle > 0 and (one.trials, one.unit) == (1, "s") for one in made.handover_gaps)
+
+
+WEAK, BROKE, HELD = Verdict.WEAKNESS_SHOWN, Verdict.VIOLATED, Verdict.UPHELD
+
+
+@cases(
+    "bound, words, known",
+    ("known", 5.0, (WEAK, WEAK, HELD), "known weakness, both versions"),
+    ("new", 5.0, (HELD, WEAK, WEAK), "known weakness, on the new version"),
+    ("there alone", 0.0, (HELD, HELD, WEAK), "known weakness, neither version alone"),
+    ("unpromised", 5.0, (Verdict.NOT_PROMISED_BROKEN, HELD, HELD), "not promised, on the old version"),
+    ("lost", 5.0, (HELD, HELD, BROKE), "recovery was violated"),
+    ("bound", 5.0, (HELD, HELD, HELD), "it promises 5 s after a fault"),
+    ("in time", 60.0, (WEAK, WEAK, HELD), ""),
+    ("no bound", 0.0, (WEAK, WEAK, HELD), ""),
+)
+def test_gaps_to_plan_for_are_the_longest_of_each_lock(bound: float, words: Sequence[Verdict], known: str) -> None:
+    spans = enumerate(((2.0, 4.0), (9.0, 42.4), (50.0, 59.0), None))
+    lanes = [UpgradeLane(str(n), "unfenced", "grant", lock="redis", gap=gap, recovery=bound) for n, gap in spans]
+    judged = (cell(stage, word, property="recovery") for stage, word in zip(STAGES, words, strict=False))
+    made = whole(*judged, trials=[*map(told, ALONE), told(MIXED, lanes=tuple(lanes))])
+    line = f"redis could not be taken for up to 33 s during the rolling upgrade: {known}"
+    assert made.plan_for == ((line,) if known else ())
+
+
+def test_tries_are_the_trials_with_evidence_of_the_new_version() -> None:
+    blind = [cell(CANDIDATE, word, trial=word, lane=lane) for word in BLIND for lane in "ab"]
+    made = of(*KEPT, *blind, *(cell(CANDIDATE, HELD, trial=f"{n // 2}", lane=f"{n}") for n in range(4)))
+    assert [(one.fault, one.trials) for one in made.tries] == [("freeze-holder", 3)]
+    assert [round(seen_in(n), 2) for n in (0, 1, 3, 5)] == [1, 0.95, 0.63, 0.45]
 
 
 @cases(

@@ -15,7 +15,7 @@ import pytest
 from checkers.claims import Verdict
 from checkers.history.history import FaultInterval, History, from_rows
 from checkers.judging.judgement import judge
-from checkers.measures.availability import availability_gap
+from checkers.measures.availability import availability_gap, longest_gap
 from checkers.measures.latency import acquire_latency, release_latency
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import Settings
@@ -236,6 +236,7 @@ def test_the_numbers_are_those_of_the_measures(recorded: History) -> None:
             number = measure[f"{quantile}@all"]
             assert found[name][quantile] == (None if number is None else pytest.approx(number / 1e6, abs=1e-3))
     assert found["longest_gap_s"] == pytest.approx(there(availability_gap(subject)["longest"]) / 1e9, abs=1e-6)
+    assert np.ptp(there(longest_gap(subject))) == availability_gap(subject)["longest"]
     assert found["operations"] == len(recorded)
 
 
