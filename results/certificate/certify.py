@@ -182,7 +182,7 @@ def certify(
     calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
-    libraries = libraries or {}
+    libraries, weak = libraries or {}, weaknesses(contents.cells)
     return Certificate(
         upgrades={**upgrades, **libraries},
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
@@ -193,7 +193,7 @@ def certify(
         slower=tuple(speed for speed in comparison.speeds if speed.word == "worse"),
         one_version={} if libraries else one_version(trials),
         known=tuple(loss for loss in accused if loss.name() in broken),
-        weaknesses=tuple(each for each in weaknesses(contents.cells) if each.suspected),
+        weaknesses=tuple(each for each in weak if each.suspected),
         steps=replaced,
         no_way_there=no_way_there(trials),
         handover_gaps=handover_gaps(contents.lanes),
@@ -209,6 +209,7 @@ def certify(
             *not_exercised(upgrades or {backend for backend, _ in tried}, parts, {*tried, *absent}, exposed),
             *same_clients(trials, libraries),
             *without_evidence(comparison, named, silent),
+            *undecided(weak),
             *not_detected(calibrated.planted),
             *left_out(contents),
             *lateness(late),
@@ -295,6 +296,13 @@ def without_evidence(comparison: Comparison, promises: Iterable[Promise], silent
             more = f" and {count(len(blind) - 1, 'other promise')}" if len(blind) > 1 else ""
             word, because = blind[0].stages[stage].word, blind[0].stages[stage].because
             yield f"{blind[0].property} of {blind[0].lock}{more}: {word} {WHEN[stage]} ({because})"
+
+
+def undecided(weak: Iterable[Weakness]) -> Iterator[str]:
+    """Lines on what only the new version showed, in so few trials that it may be chance."""
+    for each in weak:
+        if each.undecided:
+            yield f"{each.backend}, {each.mechanism} under {each.fault}: {each}; more trials decide (--budget)"
 
 
 def not_detected(planted: Iterable[Planted]) -> Iterator[str]:

@@ -157,9 +157,9 @@ def test_verify_names_the_changed_part(issued: Run, change: Callable[[Run], None
 
 
 def test_the_shape_stands_beside_the_versions(tmp_path: Path) -> None:
-    made = closed(tmp_path / "run", shapes={"redis": "five"})
+    made = closed(tmp_path / "run", shapes={"redis": "five"}, budget=7.5)
     text = Page(issue(made)[1].read_text()).text
-    assert "redis (shape five) from 7.0" in text
+    assert all(words in text for words in ("redis (shape five) from 7.0", "budget 7.5 min for each backend"))
     assert "shape of redis five" in Page((made.path / "index.html").read_text()).text
 
 

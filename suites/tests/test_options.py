@@ -69,6 +69,7 @@ class TestBadInput:
         ({"hook": ["pause=y"]}, ["--hook is for the nodes of a --target"]),
         ({"target": ["redis=a:1"], "lock": ["etcd"]}, ["no lock runs on redis that is a target; there is etcd on"]),
         ({"target": ["redis=a:1"], "backend": ["etcd"]}, ["no lock runs on etcd that is a target"]),
+        ({"budget": 5.0}, ["--budget 5 goes with --from and --to"]),
         ({"from_": ["etcd=3.4"]}, ["--from etcd=3.4: an upgrade has --to etcd=VERSION, too"]),
         ({"to": ["etcd=3.5"]}, ["--to etcd=3.5: an upgrade has --from etcd=VERSION, too"]),
         ({"from_": ["etcd=3.4"], "to": ["redis=8.0"]}, ["--from etcd=3.4: an upgrade has --to etcd=VERSION, too"]),
