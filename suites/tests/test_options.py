@@ -119,9 +119,8 @@ class TestCases:
         run = asked(lock=["redlock"], faults=["none"])
         reasons = {case.lane.store: case.because for case in run.cases("server-exclusion")}
         fenced = {store for store in reasons if store.startswith("fence-")}
-        assert fenced
         said = {store: reason for store, reason in reasons.items() if reason is not None}
-        assert said == dict.fromkeys(fenced, "redlock has no fencing token")
+        assert said == dict.fromkeys(fenced, "redlock has no fencing token") != {}
         assert "compare-owner" in reasons
 
     def test_faults_that_overlap_are_one_column(self) -> None:
@@ -151,26 +150,21 @@ class TestCases:
 
     def test_a_plan_without_faults_is_the_column_none(self, tmp_path: Path) -> None:
         plan = compile_plan([NO_FAULT], 1, "redis", 1.0)
-        file = tmp_path / "plan.json"
-        file.write_text(json.dumps(plan.to_json()))
-        run = asked(lock=["redis"], plan=[str(file)])
+        run = asked(lock=["redis"], plan=[_stored(tmp_path / "plan.json", plan.to_json())])
         assert (run.faults, run.fault_names(NO_FAULT, "redis")) == (("none",), ("none",))
-        assert run.plan(NO_FAULT, "redis") == plan
-        assert run.runnable("redis", NO_FAULT)
+        assert (run.plan(NO_FAULT, "redis"), bool(run.runnable("redis", NO_FAULT))) == (plan, True)
 
     def test_a_plan_is_the_column_of_its_backend(self, tmp_path: Path) -> None:
         plan = replace(compile_plan(["kill-server", "freeze-holder"], 1, "etcd", 1.0), name="mine")
-        file = tmp_path / "plan.json"
-        file.write_text(json.dumps(plan.to_json()))
-        run = asked(lock=["redis", "etcd"], plan=[str(file), str(file)])
+        file = _stored(tmp_path / "plan.json", plan.to_json())
+        run = asked(lock=["redis", "etcd"], plan=[file, file])
         assert (run.faults, run.plans) == (("mine",), {"mine": plan})
         assert run.fault_names("mine", "etcd") == ("kill-server", "freeze-holder")
         because = {case.lane.lock_name: case.because for case in run.cases("server-exclusion")}
         assert because == {"redis": "the plan is for etcd", "etcd": None}
-        assert "--plan and --faults" in refused(plan=[str(file)], faults=["none"])
-        other = tmp_path / "other.json"
-        other.write_text(json.dumps({**plan.to_json(), "seed": 2}))
-        assert "another plan is called mine" in refused(plan=[str(file), str(other)])
+        assert "--plan and --faults" in refused(plan=[file], faults=["none"])
+        other = _stored(tmp_path / "other.json", {**plan.to_json(), "seed": 2})
+        assert "another plan is called mine" in refused(plan=[file, other])
 
     def test_a_case_that_is_not_applicable_is_not_run_and_is_reported_once_for_its_lane(self) -> None:
         run = asked(lock=["redis", "redlock"], faults=["none", "isolate-leader-drop"])
@@ -246,8 +240,8 @@ class TestWhatAProfileTries:
         run = replace(asked(lock=[lock_file(tmp_path, FRAGILE)]), named=False)
         tried = {(lane.workload.name, fault) for lane in run.lanes for fault in run.faults if run.tries(lane, fault)}
         assert ("set", "late-write") in tried
-        assert "stall-disk" in {fault for _, fault in tried}
-        assert "wipe-server" not in {fault for _, fault in tried}, "nothing was said about it"
+        named = {"stall-disk", "wipe-server"}  # nothing was said about the second
+        assert named & {fault for _, fault in tried} == {"stall-disk"}
         smoke = replace(run, profile=PROFILES["smoke"])
         assert not any(smoke.tries(lane, fault) for lane in smoke.lanes for fault in smoke.faults)
 
@@ -290,8 +284,7 @@ class TestWhatAProfileTries:
         assert tried(churn) == {NO_FAULT, "cut-client-drop"}
         assert tried(churn, lock=["etcd"]) == set(DEFAULT) - set(BOUNDARIES)
         assert not tried(churn, profile="smoke")
-        assert not tried(crowd)
-        assert not tried(crowd, lock=["etcd"])
+        assert not tried(crowd) | tried(crowd, lock=["etcd"])
         assert tried(crowd, lock=["etcd"], workload=["crowd"]) == set(DEFAULT) - set(BOUNDARIES)
         assert {NO_FAULT, "kill-server"} <= tried(crowd, profile="nightly") < {NO_FAULT, *FAULTS}
 
@@ -314,8 +307,7 @@ def test_each_lane_is_in_one_part_and_each_lock_whole(profile: str) -> None:
 class TestTargets:
     def test_only_what_was_named_is_touched(self) -> None:
         run = asked(target=["etcd=a:1,b:1,c:1", "redis=a:2"])
-        assert set(run.backends) == {"etcd", "redis"}
-        assert run.targets["redis"].names == ("redis1",)
+        assert ({*run.backends}, run.targets["redis"].names) == ({"etcd", "redis"}, ("redis1",))
 
     def test_faults_know_the_nodes_of_the_target(self) -> None:
         run = asked(target=["redis=" + ",".join(f"h{n}:1" for n in range(9))], faults=["cut-minority-drop"])
@@ -340,8 +332,8 @@ class TestTargets:
 
     def test_hooks_give_what_they_can_undo(self) -> None:
         run = asked(target=["redis=a:2"], hook=["pause=x", "resume=y"], faults=["pause-server"])
-        assert run.runnable("redis", "pause-server")
-        assert run.hooks.commands == {"pause": ("x",), "resume": ("y",)}
+        commands = {"pause": ("x",), "resume": ("y",)}
+        assert (run.hooks.commands, bool(run.runnable("redis", "pause-server"))) == (commands, True)
 
     def test_a_lock_that_takes_no_password_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         mine = lock_file(tmp_path)
@@ -351,6 +343,11 @@ class TestTargets:
         run = asked(lock=["redis"], target=["redis=a:1"])
         assert "hidden" not in repr(run)
         assert run.masked("AUTH hidden") == "AUTH ***"
+
+
+def _stored(file: Path, plan: dict[str, Any]) -> str:
+    file.write_text(json.dumps(plan))
+    return str(file)
 
 
 def _nodes_drawn(run: Selection, seed: int) -> list[str]:
