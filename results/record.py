@@ -231,15 +231,22 @@ def words(value: object) -> list[str]:
     return list(map(str, value)) if isinstance(value, list) else []
 
 
+SAYING_NOTHING: Final = (Verdict.UNKNOWN, Verdict.NOT_STRESSED, Verdict.NOT_APPLICABLE)
+"""Words of trials that say nothing about the lock."""
+
+
 def settled(cells: Iterable[Cell]) -> list[Cell]:
     """The cells, without attempts of a positive control that another attempt, earlier or later, made good.
 
     `known weakness did not show` means that none of up to three trials (seeds s, s+1, s+2) showed the weakness. So an
-    attempt that did not show it is dropped if another attempt of the same series did. No other cell is dropped.
+    attempt that did not show it is dropped if another attempt of the same series did. So is an attempt of a certificate
+    that did not stress the property, and so says nothing, if another one stressed it. No other cell is dropped.
     """
     cells = list(cells)
     shown = {_series(cell) for cell in cells if cell.word is Verdict.WEAKNESS_SHOWN}
-    return [cell for cell in cells if cell.word is not Verdict.WEAKNESS_NOT_SHOWN or _series(cell) not in shown]
+    stressed = {_series(cell) for cell in cells if cell.stage and cell.word not in SAYING_NOTHING}
+    made_good = {Verdict.WEAKNESS_NOT_SHOWN: shown, Verdict.NOT_STRESSED: stressed}
+    return [cell for cell in cells if _series(cell) not in made_good.get(cell.word, ())]
 
 
 def versions(cells: Iterable[Cell]) -> dict[str, str]:

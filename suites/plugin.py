@@ -170,6 +170,7 @@ class Product:
             **({"shapes": dict(selection.shapes)} if selection.shapes else {}),
             "stages": {stage.name: dict(stage.versions) for stage in named if not stage.columns},
             **({"libraries": dict(selection.libraries)} if selection.libraries else {}),
+            **({"budget": selection.budget} if named else {}),
             "suite": suite_version(),
             "parts": [stage.name for stage in named if any(map(stage.tries, selection.faults))],
             "targets": {
@@ -265,7 +266,9 @@ class Product:
         """This process's share of the run: an environment, made when it is first needed, closed after the last test."""
         if self._session is None:
             stored = None if self._resumed is None else partial(resume.stored_in, self._resumed)
-            self._session = TrialSession(self._selection, run, self._tell, stored)
+            number = 1 if self._worker is None else int(self._worker["workercount"])
+            processes = dict.fromkeys(shared_backends(self._selection), number)
+            self._session = TrialSession(self._selection, run, self._tell, stored, processes)
             session.addfinalizer(self._session.close)
         return self._session
 

@@ -49,6 +49,15 @@ def availability_gap(measured: MeasuredHistory) -> Reading:
     )
 
 
+def longest_gap(measured: MeasuredHistory) -> tuple[int, int] | None:
+    """When the longest gap of `availability_gap` began and ended (ns). None: there is none, or it cannot be known."""
+    if measured.unasked or measured.crowded or measured.untimed:
+        return None
+    gaps = _gaps(measured.timed)
+    longest = int(np.argmax(gaps.end - gaps.begin)) if len(gaps.begin) else -1
+    return (int(gaps.begin[longest]), int(gaps.end[longest])) if longest >= 0 else None
+
+
 @measure("recovery-after-heal", "unstruck", "no_lock", "untimed", judged_by=RECOVERY.id)
 def recovery_after_heal(measured: MeasuredHistory) -> Reading:
     """For each fault, how long after its heal the first successful acquire of any key returned, and the longest gap

@@ -25,6 +25,7 @@ from xml.etree.ElementTree import Element, SubElement
 from checkers.claims import Verdict
 from results.certificate import certificate_page, trials
 from results.certificate.certify import Certificate, Decision, certify, sentence
+from results.certificate.detection_power import seen_in
 from results.certificate.promise_losses import Loss
 from results.certificate.trials import NEVER, UpgradeTrial, conditions, uncovered
 from results.comparison.compare import Seen
@@ -36,9 +37,16 @@ from results.storage.codec import decoded, encoded
 from results.storage.files import BadFile
 from results.storage.reading import RunContents
 
-FORMAT: Final = 4
+FORMAT: Final = 5
 """A certificate of another format can be verified only by the version that wrote it."""
-_ASKED: Final = ("command", "seed", "profile", "shapes", "interruptions")  # what of `RunFolder.about` the file has
+_ASKED: Final = (
+    "command",
+    "seed",
+    "profile",
+    "budget",
+    "shapes",
+    "interruptions",
+)  # what of `RunFolder.about` the file has
 
 
 def to_json(
@@ -75,6 +83,10 @@ def to_json(
         "no_way_back": list(certificate.no_way_back),
         "speeds": [_speed(speed, root) for speed in certificate.comparison.speeds],
         "beside": [asdict(gap) for gap in certificate.handover_gaps],
+        "plan_for": list(certificate.plan_for),
+        "gaps": [asdict(gap) for gap in certificate.gaps],
+        "tries": [asdict(each) | {"seen": round(seen_in(each.trials), 3)} for each in certificate.tries],
+        "boundaries": list(certificate.boundaries),
         "errors": [{**asdict(error), "turn": str(error.turn)} for error in certificate.errors],
         "bites": [asdict(exposure) for exposure in certificate.exposures],
         "calibration": encoded(certificate.calibration, root),

@@ -3,24 +3,26 @@
 The page lists what differs, broke or was lost. It counts and folds the rest, so that the list fits on one sheet.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from checkers.claims import Verdict
 from results.certificate.certify import Certificate, Decision, sentence
-from results.certificate.detection_power import EXPOSURES, Exposure
+from results.certificate.detection_power import EXPOSURES, Exposure, LockGap, Tries, seen_in
 from results.certificate.promise_losses import Promise
 from results.certificate.trials import BUSY, ServerStep
 from results.comparison import presentation
 from results.comparison.speeds import RATIO, Speed
-from results.pages import web
+from results.pages import svg, web
 from results.pages.web import to_page
 from results.record import grouped, mapping, words
 from results.report.grid import tally
 from results.stages import ALONE, BASELINE, CLIENTS, COLUMNS, TITLES, TOGETHER
 from results.storage import files
-from results.text import again, command_line, typed
+from results.text import again, command_line, cut, typed
 
 SIGNS: Final[Mapping[Decision, Verdict]] = {
     Decision.REGRESSION: Verdict.VIOLATED,
@@ -70,7 +72,9 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
             for stage in certificate.parts
         },
         turned=[f"{promise.property} of {promise.lock}" for promise in certificate.turned],
-        rolled=_rolled(certificate.steps),
+        rolled=_rolled(certificate),
+        tried=[(number, f"{100 * seen_in(number):.0f} %", len(mine)) for number, mine in _by_number(certificate.tries)],
+        tries=_tries(certificate.tries),
         speeds=speeds,
         same=same,
         beyond=RATIO,
@@ -113,14 +117,85 @@ def _became(promise: Promise) -> str:
     return "known" if promise.broke(BASELINE) else ""
 
 
-def _rolled(steps: Iterable[ServerStep]) -> list[dict[str, Any]]:
-    """An entry for each column: the steps of its first trial, and the number of trials with steps."""
-    columns = grouped(steps, lambda step: (step.backend, step.stage, step.column))
+def _by_number(tries: Iterable[Tries]) -> list[tuple[int, list[Tries]]]:
+    """(number of trials, what was tried so often)."""
+    return sorted(grouped(tries, lambda each: each.trials).items())
+
+
+def _tries(tries: Iterable[Tries]) -> list[tuple[Tries, list[tuple[int, str, list[str]]]]]:
+    """For each property of a lock: (number of trials, the share that `seen_in` gives, faults tried so often)."""
+    questions = grouped(tries, lambda each: (each.backend, each.lock, each.property))
+    return [
+        (
+            mine[0],
+            [
+                (number, f"{100 * seen_in(number):.0f} %", [each.fault for each in of])
+                for number, of in _by_number(mine)
+            ],
+        )
+        for mine in questions.values()
+    ]
+
+
+def _rolled(certificate: Certificate) -> list[dict[str, Any]]:
+    """An entry for each column: of its trials the steps of the one with the longest gap, or of the first; a drawing of
+    them with the longest gap of each lock; and the number of trials with steps.
+    """
+    columns = grouped(certificate.steps, lambda step: (step.backend, step.stage, step.column))
     rolled = []
     for (backend, _, column), mine in sorted(columns.items(), key=lambda item: _place(*item[0])):
         trials = grouped(mine, lambda step: step.trial)
-        rolled.append({"backend": backend, "column": column, "steps": trials[mine[0].trial], "trials": len(trials)})
+        longest = next((gap.trial for gap in certificate.gaps if gap.trial in trials), mine[0].trial)
+        steps, gaps = trials[longest], [gap for gap in certificate.gaps if gap.trial == longest]
+        line = _time_line(steps, gaps[:ROWS], column)
+        more = len(gaps[ROWS:])
+        rolled.append(
+            {"backend": backend, "column": column, "steps": steps, "trials": len(trials), "line": line, "more": more}
+        )
     return rolled
+
+
+WIDTH: Final = 360.0
+"""The width of a time line in its own units, which are CSS pixels on a phone. A wide screen shows it larger."""
+_TOP, _ROW, _LOW = 20.0, 28.0, 20.0  # heights: of the numbers of the steps, of a lock, and of the axis
+_MARGIN: Final = 10.0
+_DIGIT: Final = 7.0
+_NAME: Final = 30  # the most characters of a lock's name
+
+
+def _time_line(steps: Sequence[ServerStep], gaps: Sequence[LockGap], column: str) -> Markup:
+    """The steps of one trial, numbered, and for each lock a bar while clients asked for it and nobody held it."""
+    latest = max(1.0, *(step.at for step in steps), *(gap.end for gap in gaps))
+    apart = svg.round_up(latest / 5)
+    scale, low = (WIDTH - 2 * _MARGIN) / latest, _TOP + _ROW * len(gaps)
+    drawn, free = [], 0.0  # free: where the number of the next step has room
+    for number, step in enumerate(steps, 1):
+        x = _MARGIN + max(step.at, 0.0) * scale
+        free = max(x, free)
+        drawn += [
+            svg.tag("path", d=f"M{svg.number(x)} {svg.number(_TOP - 4)}V{svg.number(low)}", class_="step-line"),
+            svg.tag("text", str(number), x=free, y=_TOP - 8, text_anchor="middle", class_="who"),
+        ]
+        free += _DIGIT * (1 + len(str(number)))
+        if step.refused:
+            at = f"translate({svg.number(x)} {svg.number(_TOP)})"
+            drawn.append(svg.tag("path", d=svg.SHAPES["cross"], transform=at, class_="cross"))
+    for row, gap in enumerate(gaps):
+        y, words = _TOP + _ROW * row, f"{cut(gap.lock, _NAME)}: nobody for {gap.seconds:.1f} s"
+        width = max(gap.seconds * scale, 1.0)
+        drawn += [
+            svg.tag("text", words, x=_MARGIN, y=y + 15),
+            svg.tag("rect", x=_MARGIN + max(gap.begin, 0.0) * scale, y=y + 18, width=width, height=7.0, class_="gap"),
+        ]
+    axis = f"M{svg.number(_MARGIN)} {svg.number(low)}H{svg.number(WIDTH - _MARGIN)}"
+    drawn.append(svg.tag("path", d=axis, class_="axis"))
+    for number in range(int(latest / apart) + 1):
+        x = _MARGIN + number * apart * scale
+        anchor = "start" if number == 0 else "middle"
+        drawn.append(svg.tag("text", f"{number * apart:g} s", x=x, y=low + 14, text_anchor=anchor, class_="tick"))
+    said = f"{column}: {len(steps)} steps, and when nobody held each lock"
+    size = f"0 0 {svg.number(WIDTH)} {svg.number(low + _LOW)}"
+    return svg.tag("svg", *drawn, viewBox=size, class_="time-line", role="img", aria_label=said)
 
 
 def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:

@@ -16,14 +16,20 @@ from typing import Final
 
 from checkers.claims import Verdict
 from checkers.properties.all_properties import BOUNDED
+from checkers.properties.recovery import RECOVERY
 from results.certificate.detection_power import (
     Calibration,
     Exposure,
     HandoverGap,
+    LockGap,
     Planted,
+    Tries,
+    boundaries,
     calibration,
     exposures,
     handover_gaps,
+    lock_gaps,
+    tries,
 )
 from results.certificate.promise_losses import Loss, Promise, Weakness, losses, not_applicable, promises, weaknesses
 from results.certificate.trials import (
@@ -76,6 +82,9 @@ class Certificate:
     # Messages of servers of the new version that did not start on the old data, each once.
     no_way_there: tuple[str, ...]
     handover_gaps: tuple[HandoverGap, ...]
+    gaps: tuple[LockGap, ...]  # the longest first
+    tries: tuple[Tries, ...]
+    boundaries: tuple[int, int]  # between requests: hit on the new version, and all; (0, 0) if none were tried
     errors: tuple[ErrorText, ...]
     exposures: tuple[Exposure, ...]
     calibration: Calibration
@@ -97,6 +106,21 @@ class Certificate:
         return tuple(promise for promise in self.promises if promise.turned())
 
     @property
+    def plan_for(self) -> tuple[str, ...]:
+        """What an operator must plan for while versions change: for how long locks could not be taken, the longest
+        first. A gap is listed if it is longer than the lock promises to recover, or if the lock did not recover.
+        """
+        recovery = {(each.backend, each.lock): each for each in self.promises if each.property == RECOVERY.id}
+        lines: dict[tuple[str, str, str], str] = {}
+        for gap in self.gaps:
+            why = _late(recovery.get((gap.backend, gap.lock)), gap)
+            if why and (gap.backend, gap.lock, gap.stage) not in lines:
+                length = f"{gap.seconds:.0f} s" if gap.seconds >= 10 else f"{gap.seconds:.1f} s"
+                words = f"{gap.lock} could not be taken for up to {length} {WHEN[gap.stage]}: {why}"
+                lines[gap.backend, gap.lock, gap.stage] = words
+        return tuple(lines.values())
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Lines that belong to every decision."""
         same = (
@@ -114,6 +138,24 @@ class Certificate:
         """Messages of servers that refused to go back, each once, with the point of the upgrade (`WHENCE`) in front."""
         refused = [step for step in self.steps if step.refused]
         return tuple(dict.fromkeys(f"{WHENCE.get(step.column, '')}{step.backend}: {step.what}" for step in refused))
+
+
+def _late(promise: Promise | None, gap: LockGap) -> str:
+    """What is known of a gap that is longer than it should be; empty if it is not. promise: `recovery` of the lock."""
+    words = {stage: seen.word for stage, seen in promise.stages.items()} if promise else {}
+    weak = [stage for stage in (*ALONE, gap.stage) if words.get(stage) in _BROKEN]
+    if words.get(gap.stage) is Verdict.VIOLATED:
+        return "recovery was violated"
+    if not (words.get(gap.stage) in _BROKEN or 0 < gap.recovery < gap.seconds):
+        return ""
+    if weak:
+        name = "known weakness" if words[weak[0]] is Verdict.WEAKNESS_SHOWN else "not promised"
+        where = "both versions" if {*ALONE} <= {*weak} else "neither version alone" if weak[0] == gap.stage else ""
+        return f"{name}, {where or WHEN[weak[0]]}"
+    return f"it promises {gap.recovery:g} s after a fault" if gap.recovery else "it promises no bound"
+
+
+_BROKEN: Final = (Verdict.WEAKNESS_SHOWN, Verdict.NOT_PROMISED_BROKEN)
 
 
 def certify(
@@ -140,7 +182,7 @@ def certify(
     calibrated = calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
-    libraries = libraries or {}
+    libraries, weak = libraries or {}, weaknesses(contents.cells)
     return Certificate(
         upgrades={**upgrades, **libraries},
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
@@ -151,10 +193,13 @@ def certify(
         slower=tuple(speed for speed in comparison.speeds if speed.word == "worse"),
         one_version={} if libraries else one_version(trials),
         known=tuple(loss for loss in accused if loss.name() in broken),
-        weaknesses=tuple(each for each in weaknesses(contents.cells) if each.suspected),
+        weaknesses=tuple(each for each in weak if each.suspected),
         steps=replaced,
         no_way_there=no_way_there(trials),
         handover_gaps=handover_gaps(contents.lanes),
+        gaps=lock_gaps(trials),
+        tries=tries(contents.cells),
+        boundaries=boundaries(contents.lanes),
         errors=errors(trials),
         exposures=exposed,
         calibration=calibrated,
@@ -164,6 +209,7 @@ def certify(
             *not_exercised(upgrades or {backend for backend, _ in tried}, parts, {*tried, *absent}, exposed),
             *same_clients(trials, libraries),
             *without_evidence(comparison, named, silent),
+            *undecided(weak),
             *not_detected(calibrated.planted),
             *left_out(contents),
             *lateness(late),
@@ -250,6 +296,13 @@ def without_evidence(comparison: Comparison, promises: Iterable[Promise], silent
             more = f" and {count(len(blind) - 1, 'other promise')}" if len(blind) > 1 else ""
             word, because = blind[0].stages[stage].word, blind[0].stages[stage].because
             yield f"{blind[0].property} of {blind[0].lock}{more}: {word} {WHEN[stage]} ({because})"
+
+
+def undecided(weak: Iterable[Weakness]) -> Iterator[str]:
+    """Lines on what only the new version showed, in so few trials that it may be chance."""
+    for each in weak:
+        if each.undecided:
+            yield f"{each.backend}, {each.mechanism} under {each.fault}: {each}; more trials decide (--budget)"
 
 
 def not_detected(planted: Iterable[Planted]) -> Iterator[str]:

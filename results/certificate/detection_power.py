@@ -2,7 +2,8 @@
 
 Exposure: how often the events that stress a promise happened in each stage: contention, expired leases, ... If an event
 did not happen in a stage, the certificate is inconclusive, unless the event could not happen there. Hand-over gaps: how
-long locks had no holder while versions change.
+long locks had no holder while versions change. Tries: in how many trials each property of each lock was judged under
+each fault, and how often it must break for so many trials to show it.
 
 Calibration: how much of what is known to be broken was detected. A positive control is a hazard that is certain to
 show. A lock is broken by design if it is one of the suite's anti-patterns. A run also tries planted bugs: in locks that
@@ -24,8 +25,9 @@ from checkers.properties.fenced_store import BY_VERSION, STALE
 from checkers.properties.shared_counters import CONTENDED, EXPIRED, MIXED
 from results.certificate.trials import ServerStep, UpgradeLane, UpgradeTrial
 from results.comparison.speeds import MEASURES
-from results.record import Cell, LaneSummary
-from results.stages import ALONE, BROKEN_SERVER, CLIENTS, ROLLBACK, STAGES, TOGETHER
+from results.record import Cell, LaneSummary, grouped, judged
+from results.report.verdict_changes import BLIND
+from results.stages import ALONE, BASELINE, BROKEN_SERVER, CANDIDATE, CLIENTS, ROLLBACK, STAGES, TOGETHER
 
 REFUSED: Final = "stale writes refused"
 UNFENCED: Final = "stale attempts without a fence"
@@ -148,6 +150,76 @@ def handover_gaps(lanes: Iterable[LaneSummary]) -> tuple[HandoverGap, ...]:
         trials = numbers[key].values()
         made.append(HandoverGap(*key, median(map(median, trials)), max(map(max, trials)), units[key[2]], len(trials)))
     return tuple(made)
+
+
+@dataclass(frozen=True, slots=True)
+class LockGap:
+    """The longest time in which clients asked for a lock and nobody held it, in a trial in which versions change.
+
+    begin, end  seconds since the trial's first operation.
+    recovery    seconds within which the lock promises to be granted again after a fault; 0 without a bound.
+    """
+
+    backend: str
+    lock: str
+    stage: str
+    trial: str
+    begin: float
+    end: float
+    recovery: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.begin
+
+
+def lock_gaps(trials: Iterable[UpgradeTrial]) -> tuple[LockGap, ...]:
+    """A gap for each trial and lock, the longest first."""
+    gaps: dict[tuple[str, str], LockGap] = {}
+    for trial in trials:
+        for lane in trial.lanes:
+            if lane.gap is not None:
+                gap = LockGap(trial.backend, lane.lock, trial.stage, trial.name, *lane.gap, lane.recovery)
+                gaps[trial.name, lane.lock] = max(gaps.get((trial.name, lane.lock), gap), gap, key=_length)
+    return tuple(sorted(gaps.values(), key=_length, reverse=True))
+
+
+def _length(gap: LockGap) -> float:
+    return gap.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """In how many trials of the new version, or while versions change, a property of a lock was judged under a fault.
+
+    Trials that stressed nothing, or came to no verdict, do not count.
+    """
+
+    backend: str
+    lock: str
+    property: str
+    fault: str
+    trials: int
+
+
+def seen_in(trials: int) -> float:
+    """The share of trials that must break for one of so many to break with a probability of 95 %."""
+    return float(1 - 0.05 ** (1 / trials)) if trials else 1.0
+
+
+def tries(cells: Iterable[Cell]) -> tuple[Tries, ...]:
+    of_new = (cell for cell in judged(cells) if cell.stage in STAGES and cell.stage != BASELINE)
+    by_question = grouped(of_new, lambda cell: (cell.backend, cell.lock, cell.property, cell.fault))
+    return tuple(
+        Tries(*key, len({cell.trial for cell in mine if cell.word not in BLIND}))
+        for key, mine in sorted(by_question.items())
+    )
+
+
+def boundaries(lanes: Iterable[LaneSummary]) -> tuple[int, int]:
+    """(hit, all): how many of the boundaries between two requests of a verb a fault struck on the new version."""
+    struck = [each for lane in lanes if lane.stage == CANDIDATE for each in lane.boundaries.values()]
+    return sum(each["hit"] for each in struck), sum(each["messages"] for each in struck)
 
 
 _Controls = defaultdict[str, defaultdict[str, bool]]  # stage → name of a control → whether it was shown

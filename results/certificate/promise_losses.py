@@ -8,18 +8,22 @@ test, one-sided; all locks of a backend together, since a trial strikes the serv
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import comb
 from typing import Final
 
 from checkers.claims import Verdict
+from checkers.judging.excuses_by_fault import OF_A_VERSION
 from results.comparison.compare import Comparison, Seen, question
 from results.record import Cell, grouped, judged
 from results.report.verdict_changes import BLIND, worse
 from results.stages import ALONE, BASELINE, CANDIDATE, COLUMNS, STAGES, TOGETHER
 
 BY_CHANCE: Final = 0.025
+DECIDING: Final = 5
+"""Trials of each version that decide whether only one of them has a weakness. Five of five against one, or four against
+none, come by chance less often than `BY_CHANCE`."""
 
 Name = tuple[str, str, str]
 """backend, lock, property"""
@@ -138,7 +142,18 @@ class Weakness:
     @property
     def suspected(self) -> bool:
         """Whether the weakness showed repeatedly, and in the candidate alone, but not often enough to decide."""
-        return self.shown[0] == 0 and self.shown[1] > 1 and self.chance > BY_CHANCE
+        return self.shown[0] == 0 and self.shown[1] > 1 and self.chance > BY_CHANCE and not self.undecided
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it is of a kind that is tried until counts decide, showed in the candidate alone, and would be a loss
+        if it showed in the trials up to `DECIDING` that were not run: the budget was spent.
+        """
+        broken = any(cell.word is Verdict.NOT_PROMISED_BROKEN for cell in self.cells)
+        if self.shown[0] or self.chance <= BY_CHANCE or not (broken or self.mechanism in OF_A_VERSION):
+            return False
+        old, new = (max(number, DECIDING) for number in self.trials)
+        return replace(self, shown=(0, self.shown[1] + new - self.trials[1]), trials=(old, new)).chance <= BY_CHANCE
 
     @property
     def chance(self) -> float:

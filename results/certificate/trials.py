@@ -16,10 +16,14 @@ from typing import Any, Final
 from checkers.claims import Verdict
 from checkers.history.history import History
 from checkers.judging.judgement import declared
+from checkers.measures.availability import longest_gap
+from checkers.measures.measured_history import MeasuredHistory
+from checkers.models.model import Settings
+from checkers.properties.recovery import RECOVERY
 from checkers.row_format import F, Outcome, Reason
 from results.pages.trial_page import nodes
 from results.record import Cell, TrialRecord, grouped, mapping, words
-from results.stages import ALONE, BASELINE, CANDIDATE, STAGES
+from results.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER
 from results.storage import files
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
@@ -40,6 +44,11 @@ class UpgradeLane:
     controls: frozenset[str] = frozenset()  # properties that the lane is certain to break, as its lock declares
     errors: Mapping[str, int] = field(default_factory=dict)  # text of an error → how often
     servers: int = 0  # the number of servers, 0 if that was not stored
+    lock: str = ""
+    # While versions change: when the longest gap began and ended in which clients asked for the lock and nobody held
+    # it, in seconds since the trial's first operation. None: there was none, or it is not known.
+    gap: tuple[float, float] | None = None
+    recovery: float = 0  # seconds within which the lock promises to be granted again after a fault; 0 without a bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +121,7 @@ def no_way_there(trials: Iterable[UpgradeTrial]) -> tuple[str, ...]:
 def _trial(record: TrialRecord) -> UpgradeTrial:
     about = record.about
     first = next((lane.history.facts for lane in record.lanes), None)
+    zero = min((int(lane.history.columns["inv"].min()) for lane in record.lanes if len(lane.history)), default=0)
     locks, broken_by_design = about.get("locks") or {}, ("suites.locks.antipatterns.", "suites.locks.without.")
     return UpgradeTrial(
         record.name,
@@ -119,18 +129,31 @@ def _trial(record: TrialRecord) -> UpgradeTrial:
         about.get("column") or ("+".join(first.fault_names) if first else ""),
         about["stage"],
         about,
-        tuple(_lane(lane.history) for lane in record.lanes),
+        tuple(_lane(lane.history, zero, gaps=about["stage"] in TOGETHER) for lane in record.lanes),
         frozenset(name for name, spelled in locks.items() if spelled.startswith(broken_by_design)),
     )
 
 
-def _lane(history: History) -> UpgradeLane:
+def _lane(history: History, zero: int, *, gaps: bool) -> UpgradeLane:
+    """zero: when the trial's first operation began, in ns. gaps: whether to look for the longest gap."""
     facts, c = history.facts, history.columns
     stale = (c["f"] == F.WRITE) & (c["outcome"] == Outcome.FAIL) & (c["reason"] == Reason.STALE_TOKEN)
     errors = Counter(text for number in c["error"].tolist() if number and (text := history.errors[number]))
     controls = frozenset(name for name in facts.properties if declared(name, facts).certain is not None)
     refused = int(stale.sum())
-    return UpgradeLane(facts.lane, facts.store, facts.lease, refused, controls, dict(errors), len(facts.versions))
+    gap = longest_gap(MeasuredHistory(history, Settings())) if gaps else None
+    return UpgradeLane(
+        facts.lane,
+        facts.store,
+        facts.lease,
+        refused,
+        controls,
+        dict(errors),
+        len(facts.versions),
+        facts.lock,
+        gap and ((gap[0] - zero) / 1e9, (gap[1] - zero) / 1e9),
+        facts.bounds.get(RECOVERY.id, 0) / 1e9,
+    )
 
 
 _LONGEST: Final = 120  # the most characters of an error's text that are compared and shown

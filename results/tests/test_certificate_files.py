@@ -74,13 +74,13 @@ def test_a_certificate_is_written_and_verified(run: Run, results: Results) -> No
     certificate, page = issue(run)
     assert certificate.decision is Decision.NO_REGRESSION, certificate.doubts
     told = read(run)
-    assert told["digest"] == certificate_files.digest(told)
-    assert certificate_files.canonical(told) == (run.path / files.CERTIFICATE).read_bytes()
+    made = (certificate_files.digest(told), (run.path / files.CERTIFICATE).read_bytes())
+    assert (told["digest"], certificate_files.canonical(told)) == made
     trials = [name.split("/")[1] for name in told["evidence"] if name != "run.json"]
     assert set(trials) == {path.name for path in (run.path / "trials").iterdir()}
     assert sentence(certificate) in page.read_text()
-    assert results("verify", run.path / files.CERTIFICATE)[0] == 0
-    assert results("--results", run.path.parent, "verify", "last")[0] == 0
+    for words in ([run.path / files.CERTIFICATE], ["last"]):
+        assert results("--results", run.path.parent, "verify", *words)[0] == 0
     status, out, _ = results("certificate", run.path)
     assert status == 0
     said = " ".join(out.split())
@@ -157,9 +157,9 @@ def test_verify_names_the_changed_part(issued: Run, change: Callable[[Run], None
 
 
 def test_the_shape_stands_beside_the_versions(tmp_path: Path) -> None:
-    made = closed(tmp_path / "run", shapes={"redis": "five"})
+    made = closed(tmp_path / "run", shapes={"redis": "five"}, budget=7.5)
     text = Page(issue(made)[1].read_text()).text
-    assert "redis (shape five) from 7.0" in text
+    assert all(words in text for words in ("redis (shape five) from 7.0", "budget 7.5 min for each backend"))
     assert "shape of redis five" in Page((made.path / "index.html").read_text()).text
 
 

@@ -37,6 +37,7 @@ def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str
     repeatable = {"action": "append", "default": []}
     names = {**repeatable, "metavar": "NAME"}
     versions = {**repeatable, "metavar": "BACKEND=VERSION"}
+    minutes = ", ".join(f"{profile.budget:g} in {name}" for name, profile in PROFILES.items())
     locks, workloads, profiles = (", ".join(known) for known in (registry.LOCKS, WORKLOADS, PROFILES))
     add("--lock", f"only this lock; repeatable. One of: {locks}; or module:Class", **names)
     add("--backend", f"only locks on this backend; repeatable. One of: {', '.join(BACKENDS)}", **names)
@@ -68,6 +69,8 @@ def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str
     old = "with --to: certify an upgrade from this version, spelled as for --version-of, or this release of a client "
     add("--from", f"{old}library (kazoo=2.9); repeatable", **versions, dest="from_")
     add("--to", "the version that is to come: may we go there?", **versions)
+    budget = "with --from and --to: minutes for each backend, within which what is undecided is tried again (default: "
+    add("--budget", f"{budget}{minutes})", type=_positive, metavar="MINUTES")
     target = "a cluster that exists already, all of its nodes (redis=tls://... with TLS); repeatable, one per backend; "
     target += "user, password and certificates by FENCEPOST_<BACKEND>_USER, _PASSWORD, _CA, _CERT, _KEY"
     add("--target", target, **repeatable, metavar="BACKEND=HOST:PORT,...")

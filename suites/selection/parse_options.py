@@ -58,6 +58,8 @@ def parse(option: Any) -> Selection:
     lanes = _admitted(_selected_lanes(option, upgraded, libraries, targets), targets, option.lock)
     planted: tuple[Lane, ...] = ()
     certified = upgraded is not ONLY
+    if option.budget is not None and not certified:
+        raise BadOption(f"--budget {option.budget:g} goes with --from and --to: what is undecided is tried again there")
     everything = certified and not (plans or option.faults)
     if everything or (certified and any(column in bugs_of_certification.COLUMNS for column in faults)):
         here = dict.fromkeys(lane.backend for lane in lanes)
@@ -83,6 +85,7 @@ def parse(option: Any) -> Selection:
         planted=planted,
         python=python,
         libraries=libraries,
+        budget=option.budget or profile.budget,
     )
     selection = selection.quick() if option.quick else selection
     return selection if option.shard is None else selection.only(shards.parse(option.shard))

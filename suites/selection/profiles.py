@@ -31,6 +31,7 @@ class Profile:
     # leaves it out. Not for positive controls, nor for lanes of a workload that the user names.
     lanes: Mapping[str, tuple[str, ...]]
     storms: int  # how many random plans of several faults are tried besides; their seeds follow that of the run
+    budget: float = 10  # minutes of each backend in a certification, unless the user says how many (`--budget`)
 
     def special(self, where: str) -> tuple[str, ...] | None:
         return next((faults for pattern, faults in self.lanes.items() if matches(where, (pattern,))), None)
@@ -91,6 +92,6 @@ PROFILES: Final = {
     for profile in (
         Profile("smoke", SMOKE, (), (), PLAINEST, whole=(), lanes=_LONG, storms=0),
         Profile("default", DEFAULT, _OWN, _LOADED, None, whole=STALE, lanes=_FEW, storms=0),
-        Profile("nightly", None, (), (), None, whole=None, lanes=_NIGHTLY, storms=20),
+        Profile("nightly", None, (), (), None, whole=None, lanes=_NIGHTLY, storms=20, budget=120),
     )
 }

@@ -78,6 +78,7 @@ class Selection:
     python: Interpreter = field(default_factory=Interpreter)  # what runs the workers
     # Client library → its releases, where the upgrade is one of client libraries.
     libraries: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    budget: float = 0.0  # minutes for each backend in a certification; see `suites.trial.budget`
     # Column → lanes that are tried in it, for the columns asked about so far: every property asks again.
     _tried: dict[str, set[Lane]] = field(default_factory=dict, init=False, compare=False, repr=False)
 

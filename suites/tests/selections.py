@@ -27,7 +27,7 @@ OLD, NEW = "image:old:1", "image:new:2"
 
 USUAL: dict[str, object] = {"profile": "default", "seed": 1, "results": "results/runs", "from_": (), "to": ()}
 USUAL |= dict.fromkeys(("lock", "backend", "faults", "plan", "target", "hook", "version_of", "shape", "workload"), ())
-USUAL |= dict.fromkeys(("shard", "workers", "keys", "ttl", "rate", "duration", "python", "quick"))
+USUAL |= dict.fromkeys(("shard", "workers", "keys", "ttl", "rate", "duration", "python", "quick", "budget"))
 USAGE = 4  # exit status of pytest
 
 

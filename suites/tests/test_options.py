@@ -70,6 +70,7 @@ class TestBadInput:
         ({"hook": ["pause=y"]}, ["--hook is for the nodes of a --target"]),
         ({"target": ["redis=a:1"], "lock": ["etcd"]}, ["no lock runs on redis that is a target; there is etcd on"]),
         ({"target": ["redis=a:1"], "backend": ["etcd"]}, ["no lock runs on etcd that is a target"]),
+        ({"budget": 5.0}, ["--budget 5 goes with --from and --to"]),
         ({"from_": ["etcd=3.4"]}, ["--from etcd=3.4: an upgrade has --to etcd=VERSION, too"]),
         ({"to": ["etcd=3.5"]}, ["--to etcd=3.5: an upgrade has --from etcd=VERSION, too"]),
         ({"from_": ["etcd=3.4"], "to": ["redis=8.0"]}, ["--from etcd=3.4: an upgrade has --to etcd=VERSION, too"]),
@@ -125,9 +126,8 @@ class TestCases:
         run = asked(lock=["redlock"], faults=["none"])
         reasons = {case.lane.store: case.because for case in run.cases("server-exclusion")}
         fenced = {store for store in reasons if store.startswith("fence-")}
-        assert fenced
         said = {store: reason for store, reason in reasons.items() if reason is not None}
-        assert said == dict.fromkeys(fenced, "redlock has no fencing token")
+        assert said == dict.fromkeys(fenced, "redlock has no fencing token") != {}
         assert "compare-owner" in reasons
 
     def test_faults_that_overlap_are_one_column(self) -> None:
@@ -157,20 +157,17 @@ class TestCases:
 
     def test_a_plan_is_the_column_of_its_backend_and_without_faults_the_column_none(self, tmp_path: Path) -> None:
         plan = replace(compile_plan(["kill-server", "freeze-holder"], 1, "etcd", 1.0), name="mine")
-        file = tmp_path / "plan.json"
-        file.write_text(json.dumps(plan.to_json()))
-        run = asked(lock=["redis", "etcd"], plan=[str(file), str(file)])
+        file = _stored(tmp_path / "plan.json", plan.to_json())
+        run = asked(lock=["redis", "etcd"], plan=[file, file])
         assert (run.faults, run.plans) == (("mine",), {"mine": plan})
         assert run.fault_names("mine", "etcd") == ("kill-server", "freeze-holder")
         because = {case.lane.lock_name: case.because for case in run.cases("server-exclusion")}
         assert because == {"redis": "the plan is for etcd", "etcd": None}
-        assert "--plan and --faults" in refused(plan=[str(file)], faults=["none"])
-        other = tmp_path / "other.json"
-        other.write_text(json.dumps({**plan.to_json(), "seed": 2}))
-        assert "another plan is called mine" in refused(plan=[str(file), str(other)])
+        assert "--plan and --faults" in refused(plan=[file], faults=["none"])
+        other = _stored(tmp_path / "other.json", {**plan.to_json(), "seed": 2})
+        assert "another plan is called mine" in refused(plan=[file, other])
         calm = compile_plan([NO_FAULT], 1, "redis", 1.0)
-        file.write_text(json.dumps(calm.to_json()))
-        run = asked(lock=["redis"], plan=[str(file)])
+        run = asked(lock=["redis"], plan=[_stored(tmp_path / "calm.json", calm.to_json())])
         assert (run.faults, run.fault_names(NO_FAULT, "redis")) == (("none",), ("none",))
         assert (run.plan(NO_FAULT, "redis"), run.runnable("redis", NO_FAULT) != ()) == (calm, True)
 
@@ -247,8 +244,8 @@ class TestWhatAProfileTries:
         run = replace(asked(lock=[lock_file(tmp_path, FRAGILE)]), named=False)
         tried = {(lane.workload.name, fault) for lane in run.lanes for fault in run.faults if run.tries(lane, fault)}
         assert ("set", "late-write") in tried
-        assert "stall-disk" in {fault for _, fault in tried}
-        assert "wipe-server" not in {fault for _, fault in tried}, "nothing was said about it"
+        named = {"stall-disk", "wipe-server"}  # nothing was said about the second
+        assert named & {fault for _, fault in tried} == {"stall-disk"}
         smoke = replace(run, profile=PROFILES["smoke"])
         assert not any(smoke.tries(lane, fault) for lane in smoke.lanes for fault in smoke.faults)
 
@@ -291,8 +288,7 @@ class TestWhatAProfileTries:
         assert tried(churn) == {NO_FAULT, "cut-client-drop"}
         assert tried(churn, lock=["etcd"]) == set(DEFAULT) - set(BOUNDARIES)
         assert not tried(churn, profile="smoke")
-        assert not tried(crowd)
-        assert not tried(crowd, lock=["etcd"])
+        assert not tried(crowd) | tried(crowd, lock=["etcd"])
         assert tried(crowd, lock=["etcd"], workload=["crowd"]) == set(DEFAULT) - set(BOUNDARIES)
         assert {NO_FAULT, "kill-server"} <= tried(crowd, profile="nightly") < {NO_FAULT, *FAULTS}
 
@@ -345,6 +341,11 @@ class TestTargets:
         run = asked(lock=["redis"], target=["redis=a:1"])
         assert "hidden" not in repr(run)
         assert run.masked("AUTH hidden") == "AUTH ***"
+
+
+def _stored(file: Path, plan: dict[str, Any]) -> str:
+    file.write_text(json.dumps(plan))
+    return str(file)
 
 
 def _nodes_drawn(run: Selection, seed: int) -> list[str]:

@@ -112,8 +112,7 @@ class TestWhatIsSetAside:
         again(world, fences).answer(case_of(fences, "server-exclusion", "none"))
         assert [trial.column for trial in world.trials] == ["none"]
         (told,) = world.run.about()["interruptions"][-1]["again"]
-        assert told["trial"] == "redis-none-7"
-        assert why in told["because"]
+        assert (told["trial"], why in told["because"]) == ("redis-none-7", True)
         assert names(world.run.path / "trials") == names(world.run.path / ASIDE) == ["redis-none-7"]
         assert world.run.read().problems == ()
 
@@ -178,8 +177,7 @@ def test_a_trial_whose_page_was_not_drawn_yet_gets_it(begun: World, fences: Sele
     (folder / "verdicts.json").write_text(json.dumps(half))
     (folder / "index.html").unlink()
     again(begun, fences)
-    assert (folder / "verdicts.json").read_text() == whole
-    assert (folder / "index.html").is_file()
+    assert ((folder / "verdicts.json").read_text(), (folder / "index.html").is_file()) == (whole, True)
 
 
 class TestTheFolder:
@@ -190,9 +188,9 @@ class TestTheFolder:
         again(begun, fences)
         assert not {"summary.json", "index.html"}.intersection(names(begun.run.path))
         asked = begun.run.about()
-        assert asked["started"] == started
         (told,) = asked["interruptions"]
-        assert (told["at"], told["broken off"], told["kept"]) == ("2026-11-22T07:31:15+00:00", ["redis none"], 1)
+        at = (asked["started"], told["at"], told["broken off"], told["kept"])
+        assert at == (started, "2026-11-22T07:31:15+00:00", ["redis none"], 1)
         begun.run.close({"exit status": 0})
         summary = json.loads((begun.run.path / "summary.json").read_text())
         assert (summary["about"], len(summary["asked"]["interruptions"])) == ({"exit status": 0}, 1)
@@ -249,10 +247,6 @@ def test_interruptions_change_no_certificate(world: World, monkeypatch: pytest.M
 
 
 class TestRefused:
-    def test_a_run_that_is_still_going_on_is_not_resumed(self, begun: World) -> None:
-        with pytest.raises(BadOption, match="is still going on"):
-            interrupted(str(begun.run.path), begun.run.path.parent)
-
     @cases(
         "about, end, why",
         *((f"ended with {n}", BEGUN, {"exit status": n}, "came to its end: there is nothing to resume") for n in ENDED),
@@ -265,7 +259,9 @@ class TestRefused:
             interrupted("last", tmp_path)
 
     @cases("end", ("ctrl-c", {"exit status": 2, "interrupted": True}), ("docker", {"exit status": 4}), ("killed", None))
-    def test_a_run_without_an_end_is_resumed(self, begun: World, end: Mapping[str, Any] | None) -> None:
+    def test_a_run_without_an_end_is_resumed_once_it_ended(self, begun: World, end: Mapping[str, Any] | None) -> None:
+        with pytest.raises(BadOption, match="is still going on"):
+            interrupted(str(begun.run.path), begun.run.path.parent)
         die(begun.run) if end is None else begun.run.close(end)
         assert interrupted("last", begun.run.path.parent).path == begun.run.path
 
@@ -289,8 +285,7 @@ def test_a_resumed_run_collects_the_tests_of_the_interrupted_run(tmp_path: Path)
     resumed = collected("--resume", "last", "--results", str(tmp_path))
     tests = [line for line in begun.stdout.splitlines() if "::" in line]
     assert (begun.returncode, resumed.returncode) == (0, 0), resumed.stderr
-    assert tests
-    assert [line for line in resumed.stdout.splitlines() if "::" in line] == tests
+    assert [line for line in resumed.stdout.splitlines() if "::" in line] == tests != []
 
 
 class TestOptions:
@@ -352,8 +347,8 @@ def test_looking_changes_nothing(begun: World, fences: Selection) -> None:
     begun.run.save_trial(TrialRecord("broken", {**about(begun.trials[0]), "error": "so"}, ()))
     before = {path: path.stat().st_mtime_ns for path in begun.run.path.rglob("*")}
     kept = examine(fences, begun.run)
-    assert [path.name for path in kept.trials] == ["redis-none-7"]
-    assert {path.name: why for path, why in kept.aside.items()} == {"broken": "so"}
+    aside = {path.name: why for path, why in kept.aside.items()}
+    assert ([path.name for path in kept.trials], aside) == (["redis-none-7"], {"broken": "so"})
     assert {path: path.stat().st_mtime_ns for path in begun.run.path.rglob("*")} == before
 
 

@@ -1,6 +1,7 @@
 """A trial runs once for all its cases, positive controls get three, and no verdict hides a heavier one."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,32 +17,43 @@ from results.tests import samples
 from suites.selection.selection import Selection
 from suites.tests.bench import raising
 from suites.tests.selections import asked
-from suites.tests.world import SEED, World, askable, breaks, case_of, every_case, key_of, shown_by, with_redlock
+from suites.tests.world import (
+    SEED,
+    FakeEnvironment,
+    World,
+    askable,
+    breaks,
+    case_of,
+    every_case,
+    key_of,
+    shown_by,
+    with_redlock,
+)
 from suites.trial.broken_trial import TrialFailed
+from suites.trial.budget import Budget
 from suites.trial.case_answer import CaseAnswer, counting
 from suites.trial.run_trials import CONTROLS
 from suites.worker.pool import TrialBroke, WorkerBroke
 
 POSSIBLE = tuple(word for word in Verdict if word is not Verdict.NOT_APPLICABLE)
 LINE = "worker 1 of redlock/register/unfenced broke: ValueError: bad (mine.py:22, in acquire)"
+UPGRADE = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]}
 LANES = ("redlock/register/unfenced",)
 
 
 class TestOneTrialForAllCases:
     def test_a_trial_runs_once_on_one_environment_with_every_lane(self, world: World, fences: Selection) -> None:
-        world.session(fences).close()
-        assert world.environments == [], "nothing is started before a case is asked"
         session = world.session(fences)
+        assert world.environments == [], "nothing is started before a case is asked"
         assert len([session.answer(case) for case in every_case(fences, "none")]) > 20
-        assert [trial.name for trial in world.trials] == [f"redis-none-{SEED}"]
-        assert world.trials[0].lanes == fences.runnable("redis", "none")
+        lanes = fences.runnable("redis", "none")
+        assert [(trial.name, trial.lanes) for trial in world.trials] == [(f"redis-none-{SEED}", lanes)]
         session.close()
         assert [environment.closed for environment in world.environments] == [True]
 
     def test_each_case_gets_the_word_of_its_own_lane_and_property(self, world: World, fences: Selection) -> None:
-        told = {("redis/register/unfenced", "holder-exclusion"): Verdict.UNKNOWN}
+        told, session = {("redis/register/unfenced", "holder-exclusion"): Verdict.UNKNOWN}, world.session(fences)
         world.script = lambda _: told
-        session = world.session(fences)
         words = {key_of(case): session.answer(case).judgement.word for case in every_case(fences, "none")}
         assert {key: word for key, word in words.items() if word is not Verdict.UPHELD} == told
 
@@ -55,8 +67,8 @@ class TestOneTrialForAllCases:
         case = case_of(fences, "members-agree", "none")
         world.script = lambda _: {key_of(case): Verdict.VIOLATED}
         session = world.session(fences)
-        session.answer(case)
-        session.answer(case_of(fences, "server-exclusion", "freeze-holder"))
+        for each in (case, case_of(fences, "server-exclusion", "freeze-holder")):
+            session.answer(each)
         session.close()
         assert [environment.closed for environment in world.environments] == [True, True]
 
@@ -67,7 +79,6 @@ class TestWhatIsTold:
         for fault in fences.faults:
             session.answer(case_of(fences, "server-exclusion", fault))
         assert [trial.column for trial in world.trials] == ["none", "freeze-holder"]
-        assert len(world.environments) == 1
         assert [event.name for event in world.told] == ["boot", "ready", "step", "done", "step", "done"]
         assert [event.text("column") for event in world.told if event.name == "done"] == ["none", "freeze-holder"]
         assert {str(word) for event in world.told for word in event.facts.get("words", ())} == {"upheld"}
@@ -94,9 +105,9 @@ class TestParts:
         for case in every_case(parts, "none"):
             if case.because is None:
                 session.answer(case)
-        assert [trial.name for trial in world.trials] == [f"redis-none-{SEED}", f"redis-none-{SEED}-part2"]
-        assert tuple(trial.lanes for trial in world.trials) == parts.parts("redis", "none")
-        assert len(world.environments) == 1
+        names = [f"redis-none-{SEED}", f"redis-none-{SEED}-part2"]
+        made = list(zip(names, parts.parts("redis", "none"), strict=True))
+        assert ([(trial.name, trial.lanes) for trial in world.trials], len(world.environments)) == (made, 1)
 
     def test_a_part_that_breaks_does_not_break_the_others(self, world: World, parts: Selection) -> None:
         world.script = breaks(TrialBroke("the first"), lambda trial: trial.part == 1)
@@ -174,20 +185,21 @@ class TestPositiveControls:
         assert world.trials[2].lanes == (second.lane,)
 
     @cases(
-        "stage, shows, attempts",
-        ("no upgrade", "", {"": 1}, [("", 1)]),
-        ("the old version", BASELINE, {BASELINE: 1}, [(BASELINE, 1)]),
-        ("never", CANDIDATE, {}, [(CANDIDATE, 1), (CANDIDATE, 4)]),
-        ("at once", CANDIDATE, {CANDIDATE: 1}, [(CANDIDATE, 1), *pairs(4, 5, 6, 7)]),
-        ("at the second chance", CANDIDATE, {CANDIDATE: 4}, [(CANDIDATE, 1), *pairs(4, 5, 6, 7)]),
-        ("on both", CANDIDATE, {CANDIDATE: 1, BASELINE: 4}, [(CANDIDATE, 1), *pairs(4, 5)]),
+        "stage, shows, attempts, budget",
+        ("no upgrade", "", {"": 1}, [("", 1)], None),
+        ("the old version", BASELINE, {BASELINE: 1}, [(BASELINE, 1)], 9.0),
+        ("never", CANDIDATE, {}, [(CANDIDATE, 1), (CANDIDATE, 4)], 9.0),
+        ("at once", CANDIDATE, {CANDIDATE: 1}, [(CANDIDATE, 1), *pairs(4, 5, 6, 7)], 9.0),
+        ("at the second chance", CANDIDATE, {CANDIDATE: 4}, [(CANDIDATE, 1), *pairs(4, 5, 6, 7)], 9.0),
+        ("on both", CANDIDATE, {CANDIDATE: 1, BASELINE: 4}, [(CANDIDATE, 1), *pairs(4, 5)], 9.0),
+        ("no time left", CANDIDATE, {CANDIDATE: 1}, [(CANDIDATE, 1)], 0.1),
     )
     def test_a_weakness_that_only_the_new_version_may_show_is_then_tried_on_both(
-        self, world: World, stage: str, shows: dict[str, int], attempts: list[tuple[str, int]]
+        self, world: World, stage: str, shows: dict[str, int], attempts: list[tuple[str, int]], budget: float | None
     ) -> None:
         """shows: stage → the first attempt in which the weakness shows; it shows in all later ones, too."""
-        versions = {"from_": ["etcd=3.4"], "to": ["etcd=3.5"]} if stage else {}
-        run = asked(lock=["etcd"], faults=["stall-disk", "kill-server"], seed=SEED, **versions)
+        versions = UPGRADE if stage else {}
+        run = asked(lock=["etcd"], faults=["stall-disk", "kill-server"], seed=SEED, budget=budget, **versions)
         places = [(fault, stage) for fault in run.faults]
         cases = [next(it for it in run.cases("server-exclusion") if (it.fault, it.stage) == each) for each in places]
         shown = {key_of(case): Verdict.WEAKNESS_SHOWN for case in cases}
@@ -214,7 +226,7 @@ class TestPositiveControls:
         self, world: World, old: set[int], new: set[int], attempts: list[tuple[str, int]]
     ) -> None:
         """old, new: the attempts in which that version breaks the property."""
-        run = asked(lock=["etcd", "etcd-key"], faults=["kill-server"], seed=SEED, from_=["etcd=3.4"], to=["etcd=3.5"])
+        run = asked(lock=["etcd", "etcd-key"], faults=["kill-server"], seed=SEED, **UPGRADE)
         case = next(it for it in run.cases("fenced-store") if it.stage == CANDIDATE and it.because is None)
         broken = {key_of(case): Verdict.NOT_PROMISED_BROKEN}
         world.script = lambda trial: broken if trial.attempt in (old if trial.stage == BASELINE else new) else {}
@@ -222,6 +234,36 @@ class TestPositiveControls:
         first, *again = world.trials
         assert (len(first.lanes) > 1, {trial.lanes for trial in again}) == (True, {(case.lane,)})
         assert [(trial.stage, trial.attempt) for trial in again] == attempts
+
+    @cases(
+        "budget, stressed, attempts",
+        ("at the second chance", None, 2, [1, 2]),
+        ("never", None, 9, [1, 2, 3]),
+        ("no time left", 0.1, 2, [1]),
+    )
+    def test_what_a_certificate_did_not_stress_is_tried_again_within_the_budget(
+        self, world: World, budget: float | None, stressed: int, attempts: list[int]
+    ) -> None:
+        run = asked(lock=["etcd"], faults=["kill-server"], seed=SEED, budget=budget, **UPGRADE)
+        case = next(it for it in run.cases("fenced-store") if it.stage == BASELINE and it.because is None)
+        world.script = lambda trial: {key_of(case): Verdict.NOT_STRESSED} if trial.attempt < stressed else {}
+        answer = world.session(run).answer(case)
+        assert [(trial.attempt, trial.seed - SEED + 1) for trial in world.trials] == [(n, n) for n in attempts]
+        assert {trial.lanes for trial in world.trials[1:]} <= {(case.lane,)}
+        word = Verdict.UPHELD if len(attempts) == stressed else Verdict.NOT_STRESSED
+        assert (answer.judgement.word, answer.attempts) == (word, len(attempts))
+        assert sum(event.name == "verdict" for event in world.told) == word.fails
+
+    def test_further_trials_leave_time_for_the_first_ones_that_are_to_come(self, world: World) -> None:
+        run = asked(lock=["etcd"], faults=["stall-disk", "kill-server"], seed=SEED, **UPGRADE)
+        first = {trial.name: trial for trial in run.trials()}
+        for name in list(first)[:2]:
+            world.run.save_trial(world.run_trial(first.pop(name), FakeEnvironment()))
+        further = world.trials[0].again(2)
+        needed = (2 * 4.0 + sum(trial.seconds for trial in first.values()) + further.seconds) / 60
+        for minutes, number, fits in ((needed, 1, True), (needed - 0.01, 1, False), (needed - 0.01, 2, True)):
+            budget = Budget(replace(run, budget=minutes), world.run.path, {"etcd": number})
+            assert (budget.allows(further), budget.allows(world.trials[0])) == (fits, True)
 
     @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.WEAKNESS_NOT_SHOWN])
     def test_nothing_else_is_ever_tried_again(self, world: World, fences: Selection, word: Verdict) -> None:
@@ -244,13 +286,16 @@ def told(*words: Verdict) -> list[CaseAnswer]:
 
 
 def test_only_a_shown_control_hides_a_heavier_verdict_in_the_session_and_the_report() -> None:
-    for words in itertools.chain(zip(Verdict), itertools.product(POSSIBLE, repeat=CONTROLS)):
+    every = itertools.chain(zip(Verdict), itertools.product(POSSIBLE, repeat=CONTROLS))
+    for words, stage in itertools.product(every, ("", CANDIDATE)):
         left = set(words)
+        if stage and left - {Verdict.NOT_STRESSED, Verdict.UNKNOWN, Verdict.NOT_APPLICABLE}:
+            left.discard(Verdict.NOT_STRESSED)
         if Verdict.WEAKNESS_SHOWN in left:
             left.discard(Verdict.WEAKNESS_NOT_SHOWN)
         heavier = min(left, key=lambda word: word.weight)
-        assert counting(told(*words)).judgement.word is heavier, words
-        cells = [samples.cell(word, seed=SEED + n, attempt=n + 1) for n, word in enumerate(words)]
+        assert counting(told(*words), stage).judgement.word is heavier, words
+        cells = [samples.cell(word, seed=SEED + n, attempt=n + 1, stage=stage) for n, word in enumerate(words)]
         assert heaviest(cell.word for cell in settled(cells)) is heavier, words
 
 

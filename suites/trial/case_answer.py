@@ -9,7 +9,7 @@ import pytest
 from checkers.claims import Verdict
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import Judgement
-from results.record import decisive
+from results.record import SAYING_NOTHING, decisive
 from results.text import plain
 
 OUR_FAILURE: Final = (
@@ -54,12 +54,16 @@ class CaseAnswer:
 Answers = dict[tuple[str, str], list[CaseAnswer]]  # (lane, property) → the answer of each of the trials
 
 
-def counting(answers: list[CaseAnswer]) -> CaseAnswer:
-    """The answer that counts among the trials of one case: the heaviest. Exception: a positive control that fired in
-    any trial counts as shown (see `results.record.settled`). Nothing else hides a heavier trial.
+def counting(answers: list[CaseAnswer], stage: str = "") -> CaseAnswer:
+    """The answer that counts among the trials of one case: the heaviest. Exceptions: a positive control that fired in
+    any trial counts as shown, and a property of a certificate as stressed (see `results.record.settled`). Nothing else
+    hides a heavier trial. stage: of an upgrade; empty without one.
     """
-    shown = any(answer.judgement.word is Verdict.WEAKNESS_SHOWN for answer in answers)
-    counted = [answer for answer in answers if not (shown and answer.judgement.word is Verdict.WEAKNESS_NOT_SHOWN)]
+    words = {answer.judgement.word for answer in answers}
+    hidden = {Verdict.WEAKNESS_NOT_SHOWN} if Verdict.WEAKNESS_SHOWN in words else set()
+    if stage and not words <= {*SAYING_NOTHING}:
+        hidden.add(Verdict.NOT_STRESSED)
+    counted = [answer for answer in answers if answer.judgement.word not in hidden]
     heaviest = min(counted, key=lambda answer: answer.judgement.word.weight)
     return replace(heaviest, attempts=len(answers))
 

@@ -2,13 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from checkers.claims import Verdict
+from checkers.judging.judgement import Judgement
 from checkers.properties.all_properties import OF_THE_SERVICE
 from infra.docker import machine
 from infra.environment import Environment
@@ -16,10 +17,11 @@ from infra.faults.plan import storm_seed
 from infra.own_environment import OwnEnvironment
 from infra.target.external_environment import ExternalEnvironment
 from infra.waiting import at_once
+from results.certificate.promise_losses import DECIDING
 from results.record import TrialRecord, version_of
 from results.report.short_story import stories
 from results.run import Run
-from results.stages import BASELINE, CALIBRATION, CALIBRATIONS, CANDIDATE
+from results.stages import BASELINE, CALIBRATION, CALIBRATIONS, CANDIDATE, STAGES
 from results.terminal.event_journal import Event, Tell, says, step
 from suites.lanes.lane import Lane
 from suites.locks import registry
@@ -27,6 +29,7 @@ from suites.selection.selection import Case, Selection
 from suites.selection.trial import Trial, named
 from suites.trial import target_cleanup
 from suites.trial.broken_trial import TrialFailed, blameless, broken_record, reason
+from suites.trial.budget import Budget
 from suites.trial.case_answer import Answers, CaseAnswer, broken_unpromised, counting, shown_of_a_version, unpromised
 from suites.trial.run_trial import run_trial
 from suites.trial.timeouts import DEADLINE, STORM_DEADLINE
@@ -35,9 +38,6 @@ from suites.worker.pool import ForkServer
 
 CONTROLS: Final = 3
 """Trials that a positive control may take to show its hazard, with seeds s, s+1, s+2; all are stored and counted."""
-DECIDING: Final = 5
-"""Trials of each version that decide whether only one of them has a weakness. Five of five against one, or four against
-none, come by chance less often than once in forty (see `results.certificate.promise_losses`)."""
 MISSES: Final = 1  # so many of these trials of the new version need not show what the first one broke
 
 
@@ -53,6 +53,14 @@ class _Part:
 
 Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
 """The record and page of a trial that was run before; None: run it."""
+
+
+def _lanes_with(
+    trial: Trial, settled: Mapping[tuple[str, str], Judgement], words: Collection[Verdict]
+) -> tuple[Lane, ...]:
+    """The lanes of a trial that have a judgement of one of these words. settled: (lane, property) → its judgement."""
+    names = {lane for (lane, _), judgement in settled.items() if judgement.word in words}
+    return tuple(lane for lane in trial.lanes if lane.name in names)
 
 
 class TrialEnvironment:
@@ -111,9 +119,18 @@ class TrialEnvironment:
 class TrialSession:
     """Environments and fork servers start when they are first needed; `close` removes them. tell: takes events."""
 
-    def __init__(self, selection: Selection, run: Run, tell: Tell, stored: Stored | None = None) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        run: Run,
+        tell: Tell,
+        stored: Stored | None = None,
+        processes: Mapping[str, int] | None = None,
+    ) -> None:
+        """processes: backend → how many processes run its trials side by side, if more than one."""
         self._selection = selection
         self._run = run
+        self._budget = Budget(selection, run.path, processes or {})
         self._tell = tell
         self._stored = stored or (lambda _: None)
         self._environments = {stage.name: TrialEnvironment(selection, stage.name, tell) for stage in selection.stages}
@@ -135,7 +152,7 @@ class TrialSession:
             else:
                 error, part.error = part.error, None
                 raise error
-        return counting(part.answers[case.lane.name, case.property_id])
+        return counting(part.answers[case.lane.name, case.property_id], case.stage)
 
     def close(self) -> None:
         at_once(TrialEnvironment.close, set(self._environments.values()))
@@ -164,7 +181,9 @@ class TrialSession:
                 parts.append(_Part(self._selection.trial(*place, len(parts) + 1, others)))
 
     def _try(self, trial: Trial) -> Answers:
-        """Run a trial, and again with the next seed for lanes whose positive control did not fire."""
+        """Run a trial, and again with the next seed for lanes whose positive control did not fire, or, in a certificate
+        and within its budget, that did not stress a property. Then both versions are tried until counts decide.
+        """
         answers: Answers = {}
         lanes = trial.lanes
         most = 1 if trial.stage in CALIBRATIONS else CONTROLS
@@ -194,6 +213,8 @@ class TrialSession:
             lanes = tuple(lane for lane in trial.lanes if lane.name in broken)
             again = replace(trial.again(attempt), lanes=lanes)
             of_old, of_new = Answers(), Answers()
+            if not self._budget.allows(again, self._on_old(again)):
+                return
             self._add(self._on_old(again), of_old)
             reasons -= broken_unpromised(of_old)
             if reasons:
@@ -216,19 +237,21 @@ class TrialSession:
         """
         shown_by_old = 0
         for attempt in range(CONTROLS + 1, CONTROLS + DECIDING):
-            if shown_by_old > 1:
+            again, on_old = trial.again(attempt), self._on_old(trial.again(attempt))
+            if shown_by_old > 1 or not self._budget.allows(again, on_old):
                 return
-            self._add(trial.again(attempt), answers)
+            self._add(again, answers)
             if not shown_of_a_version(answers):
                 return
             of_old: Answers = {}
-            self._add(self._on_old(trial.again(attempt)), of_old)
+            self._add(on_old, of_old)
             shown_by_old += shown_of_a_version(of_old)
 
     def _add(self, trial: Trial, answers: Answers, *, once_more: bool = False) -> tuple[Lane, ...]:
         """Run a trial, unless it has run before, and add its answers.
 
-        once_more: whether lanes whose positive control did not fire are tried again; they are returned, not yet failed.
+        once_more: whether lanes are tried again whose positive control did not fire, or that did not stress a property
+        of a certificate whose budget lasts; they are returned, and have not failed yet.
         """
         known = self._stored(trial)
         record, page = known or self._run_one(trial)
@@ -239,12 +262,19 @@ class TrialSession:
                 story = by_property.get(judgement.property, ())
                 answer = CaseAnswer(judgement, page, trial.attempt, trial.seed, version, story)
                 answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
-        settled = {key: counting(given).judgement for key, given in answers.items()}
-        silent = {lane for (lane, _), judgement in settled.items() if judgement.word is Verdict.WEAKNESS_NOT_SHOWN}
-        again = {lane.name for lane in trial.lanes if lane.name in silent} if once_more else set()
+        settled = {key: counting(given, trial.stage).judgement for key, given in answers.items()}
+        missing = {Verdict.WEAKNESS_NOT_SHOWN} if once_more else set()
+        if once_more and trial.stage in STAGES and (calm := _lanes_with(trial, settled, {Verdict.NOT_STRESSED})):
+            missing |= (
+                {Verdict.NOT_STRESSED}
+                if self._budget.allows(replace(trial, lanes=calm, seed=trial.seed + 1))
+                else set()
+            )
+        lanes = _lanes_with(trial, settled, missing)
+        again = {lane.name for lane in lanes}
         for (lane_name, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
             word = judgement.word
-            if word.fails and not (word is Verdict.WEAKNESS_NOT_SHOWN and lane_name in again):
+            if word.fails and not (word in missing and lane_name in again):
                 facts = {"lane": lane_name, "property": name, "fault": trial.column, "word": str(word)}
                 self._tell(Event("verdict", {**facts, "because": judgement.because}))
         if known is None:
@@ -252,7 +282,7 @@ class TrialSession:
             counts = {str(word): words.count(word) for word in Verdict if word in words}
             seconds = record.about["seconds"]
             self._tell(Event("done", {**named(trial), "seconds": seconds, "words": counts, "again": len(again)}))
-        return tuple(lane for lane in trial.lanes if lane.name in again)
+        return lanes
 
     def _run_one(self, trial: Trial) -> tuple[TrialRecord, Path]:
         mine = self._environments[trial.stage]
