@@ -167,7 +167,9 @@ def answers(name: str, book: Book, expected: Mapping[str, Any]) -> dict[str, obj
     found |= {of: getattr(result, of) for of in ("valid", "unexercised", "reason")}
     found |= {"kinds": [v.kind for v in result.violations], "moments": [v.at for v in result.violations]}
     if "word" in expected:
-        found["word"] = judge(result, history).word
+        judgement = judge(result, history)
+        assert bool(judgement.violation) == bool(result.violations)
+        found["word"] = judgement.word
     if len(result.violations) == 1:
         (violation,) = result.violations
         found |= {of: getattr(violation, of) for of in ("kind", "at", "rows", "holders")}
