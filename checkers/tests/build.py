@@ -43,6 +43,13 @@ def there(value: T | None) -> T:
     return value
 
 
+def message_of(error: type[BaseException], call: Callable[..., object], *given: Any, **named: Any) -> str:
+    """The text of the error that the call must raise."""
+    with pytest.raises(error) as caught:
+        call(*given, **named)
+    return str(caught.value)
+
+
 class Book:
     """Collects operations; times are small positive integers."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import pytest
 
 from checkers.claims import Claim, Hazard
-from checkers.tests.build import cases, there
+from checkers.tests.build import cases, message_of, there
 from infra.backends import BACKENDS
 from infra.faults.plan import compile_plan
 from suites.lanes.lane import lanes_of
@@ -60,9 +60,8 @@ def test_every_lock_declares_what_is_asked_of_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["nope", "", "xyz:", ":Mine"])
 def test_an_unknown_name_lists_what_exists(name: str) -> None:
-    with pytest.raises(registry.UnknownLock) as caught:
-        lock(name)
-    assert all(known in str(caught.value) for known in registry.LOCKS)
+    message = message_of(registry.UnknownLock, lock, name)
+    assert all(known in message for known in registry.LOCKS)
 
 
 @cases(
@@ -102,10 +101,9 @@ def test_an_error_inside_the_module_is_told_by_its_line(tmp_path: Path, text: st
     broken = tmp_path / "broken.py"
     broken.write_text(text)
     for _ in range(2):
-        with pytest.raises(registry.UnknownLock) as caught:
-            lock(f"{broken}:Mine")
-        assert f"cannot be loaded: {broken}:{told}" in str(caught.value)
-        assert "\n" not in str(caught.value)
+        message = message_of(registry.UnknownLock, lock, f"{broken}:Mine")
+        assert f"cannot be loaded: {broken}:{told}" in message
+        assert "\n" not in message
     assert not any(getattr(module, "__file__", None) == str(broken) for module in list(sys.modules.values()))
 
 

@@ -8,7 +8,7 @@ import pytest
 from checkers.claims import Verdict, heaviest
 from checkers.judging.judgement import Judgement
 from checkers.properties.check_result import Violation
-from checkers.tests.build import cases
+from checkers.tests.build import cases, message_of
 from infra.errors import Failed
 from results.record import settled
 from results.stages import BASELINE, CANDIDATE
@@ -259,10 +259,9 @@ def test_the_failing_four_fail(word: Verdict) -> None:
     violation = Violation("overlap", 0, (), (), ("who was inside",))
     answer = CaseAnswer(Judgement("p", word, "the reason", None, violation), Path("page.html"), 1)
     if word in (Verdict.VIOLATED, Verdict.WEAKNESS_NOT_SHOWN, Verdict.UNKNOWN, Verdict.NOT_STRESSED):
-        with pytest.raises(pytest.fail.Exception) as caught:
-            answer.must_hold()
+        message = message_of(pytest.fail.Exception, answer.must_hold)
         says = (str(word), "the reason", "who was inside", "page.html")
-        assert [text for text in says if text not in str(caught.value)] == []
+        assert [text for text in says if text not in message] == []
     else:
         answer.must_hold()
 
@@ -272,10 +271,10 @@ def test_the_story_is_that_of_the_page_and_has_no_unprintable_characters() -> No
     assert CaseAnswer(judgement, Path("page.html"), 1).story == tuple("abcdefgh")
     assert CaseAnswer(judgement, Path("page.html"), 1, page_story=("a\x1b", "b")).story == ("a\\x1b", "b")
     violation = Violation("overlap", 0, (), (), ("\x1b[2Jwho\ud800",))
-    with pytest.raises(pytest.fail.Exception) as caught:
-        CaseAnswer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1).must_hold()
-    assert all(line.isprintable() for line in str(caught.value).splitlines())
-    assert "\\x1b[2Jwho\\ud800" in str(caught.value)
+    hostile = CaseAnswer(Judgement("p", Verdict.VIOLATED, "\x07", None, violation), Path("page\x1b.html"), 1)
+    message = message_of(pytest.fail.Exception, hostile.must_hold)
+    assert all(line.isprintable() for line in message.splitlines())
+    assert "\\x1b[2Jwho\\ud800" in message
 
 
 def test_a_broken_environment_is_not_kept(world: World, fences: Selection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,13 +292,10 @@ def test_other_locks_are_tried_again_without_the_lock_that_broke(world: World, b
     good, bad = askable(both, "redis"), askable(both, "redlock")
     if first == "redis":
         assert session.answer(good[0]).judgement.word is Verdict.UPHELD
-    with pytest.raises(WorkerBroke) as caught:
-        session.answer(bad[0])
-    assert str(caught.value) == f"{LINE}\nTraceback", "the first of its cases says why at length"
+    at_length = message_of(WorkerBroke, session.answer, bad[0])
+    assert at_length == f"{LINE}\nTraceback", "the first of its cases says why at length"
     for case in bad:
-        with pytest.raises(TrialFailed) as failed:
-            session.answer(case)
-        assert str(failed.value) == f"not judged, its trial came to no verdict: {LINE}"
+        assert message_of(TrialFailed, session.answer, case) == f"not judged, its trial came to no verdict: {LINE}"
     assert {session.answer(case).judgement.word for case in good} == {Verdict.UPHELD}
     assert [{lane.lock_name for lane in trial.lanes} for trial in world.trials] == [{"redis", "redlock"}, {"redis"}]
     assert [trial.name for trial in world.trials] == [f"redis-none-{SEED}", f"redis-none-{SEED}-part2"]
