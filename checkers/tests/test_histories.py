@@ -25,8 +25,9 @@ for number in range(1, 20):
 SOME.fault("cut-client-drop", 3, 9, target="c1", owner=4, process=2)
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
-    history = SOME.history()
+@cases("book", ("some", SOME), ("empty", Book()))
+def test_what_was_saved_is_loaded(tmp_path: Path, book: Book) -> None:
+    history = book.history()
     save(history, tmp_path / "lane.arrow")
     again = load(tmp_path / "lane.arrow")
     assert (again.facts, again.faults, again.errors) == (history.facts, history.faults, history.errors)
@@ -34,11 +35,6 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
         assert np.array_equal(again.columns[name], history.columns[name])
         assert again.columns[name].dtype == history.columns[name].dtype
     assert [path.name for path in tmp_path.iterdir()] == ["lane.arrow"]
-
-
-def test_an_empty_history_is_saved_and_loaded(tmp_path: Path) -> None:
-    save(Book().history(), tmp_path / "lane.arrow")
-    assert len(load(tmp_path / "lane.arrow")) == 0
 
 
 def test_truncated_anywhere(tmp_path: Path) -> None:

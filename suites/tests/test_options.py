@@ -53,7 +53,7 @@ class TestBadInput:
         ({"faults": ["storm-"]}, ["unknown fault 'storm-'"]),
         ({"faults": ["kill-server+kill-server"]}, ["cannot overlap itself"]),
         ({"plan": ["/nonexistent"]}, ["/nonexistent", "No such file"]),
-        ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON"]),
+        ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON: Expecting"]),
         ({"profile": "nope"}, PROFILES),
         ({"version_of": ["nope=1"]}, BACKENDS),
         ({"version_of": ["etcd="]}, ["BACKEND=VERSION"]),
