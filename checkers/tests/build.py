@@ -43,6 +43,13 @@ def there(value: T | None) -> T:
     return value
 
 
+def message_of(error: type[BaseException], call: Callable[..., object], *given: Any, **named: Any) -> str:
+    """The text of the error that the call must raise."""
+    with pytest.raises(error) as caught:
+        call(*given, **named)
+    return str(caught.value)
+
+
 class Book:
     """Collects operations; times are small positive integers."""
 
@@ -167,7 +174,9 @@ def answers(name: str, book: Book, expected: Mapping[str, Any]) -> dict[str, obj
     found |= {of: getattr(result, of) for of in ("valid", "unexercised", "reason")}
     found |= {"kinds": [v.kind for v in result.violations], "moments": [v.at for v in result.violations]}
     if "word" in expected:
-        found["word"] = judge(result, history).word
+        judgement = judge(result, history)
+        assert bool(judgement.violation) == bool(result.violations)
+        found["word"] = judgement.word
     if len(result.violations) == 1:
         (violation,) = result.violations
         found |= {of: getattr(violation, of) for of in ("kind", "at", "rows", "holders")}

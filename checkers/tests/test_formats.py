@@ -14,7 +14,7 @@ from checkers.formats.formats import Family, load_any, load_with_defaults
 from checkers.history.history import BadHistory, History, _digest, malformed, save
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests import files
-from checkers.tests.build import Book, cases
+from checkers.tests.build import Book, cases, message_of
 from checkers.tests.files import Event, column, event, loaded, told, values
 from checkers.tests.fuzz_formats import CHECKS, WRITERS
 
@@ -224,9 +224,7 @@ OK = event(0, "ok", "write", 1, time=2)
 
 
 def refused(folder: Path, content: str | bytes) -> str:
-    with pytest.raises(BadHistory) as caught:
-        loaded(folder, content)
-    message = str(caught.value)
+    message = message_of(BadHistory, loaded, folder, content)
     assert message.startswith(str(folder / "history"))
     assert "\n" not in message
     assert len(message) < len(str(folder)) + 900

@@ -155,11 +155,6 @@ def test_a_step_describes_its_duration_correctly(step: Step, said: str) -> None:
     assert step.describe("etcd") == said
 
 
-def test_a_file_that_is_not_json_is_refused() -> None:
-    with pytest.raises(BadPlan, match="not JSON: Expecting"):
-        parse("steps:")
-
-
 @settings(max_examples=200)
 @given(cell=st.sampled_from(CELLS), field=st.sampled_from(FIELDS), value=JSON)
 def test_any_value_in_a_field_is_accepted_or_makes_a_bad_plan(cell: tuple[str, str], field: str, value: object) -> None:

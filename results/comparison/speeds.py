@@ -10,7 +10,7 @@ median access took n times as long in the second run's trial, a measure is expec
 its `share`: a release is as slow as the machine, an acquire also waits for holders, and what ends with a lease hardly
 changes. The fastest tenth of all releases ran on an idle machine, so it is the first to show a slow server. The shares
 were measured: they are slopes of logarithms over pairs of trials of one version, with a machine that was up to 14 times
-as slow in one trial as in the other (`results/tests/test_compare_power.py`).
+as slow in one trial as in the other (`results/tests/test_power.py`).
 
 A difference counts if it is certainly more than `RATIO` beyond what the machine explains, if it was measured as more
 than `RATIO`, and if it is above a floor. The signed-rank test asks whether the centre lies beyond `RATIO`, not beyond

@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from checkers.tests.build import message_of
 from suites.selection.bad_option import BadOption
 from suites.selection.parse_options import parse
 from suites.selection.selection import Selection
@@ -49,9 +50,7 @@ def upgrading(**given: object) -> Selection:
 
 
 def refused(**given: object) -> str:
-    with pytest.raises(BadOption) as caught:
-        asked(**given)
-    return str(caught.value)
+    return message_of(BadOption, asked, **given)
 
 
 def lock_file(folder: Path, text: str = LOCK) -> str:

@@ -18,7 +18,7 @@ import pytest
 from redis.exceptions import NoPermissionError
 
 from checkers.row_format import Reason
-from checkers.tests.build import cases
+from checkers.tests.build import cases, message_of
 from suites.lock import NEVER, Grant, Indeterminate, LockError, Refused, new_owner, now
 from suites.locks.antipatterns import lockfile
 from suites.locks.etcd_session import NONE, Leases
@@ -114,9 +114,7 @@ def good(**fields: Any) -> Grant:
 
 
 def complaint(returned: object) -> str:
-    with pytest.raises(BadGrant) as caught:
-        checked(returned, "k", "MyLock.acquire")
-    text = str(caught.value)
+    text = message_of(BadGrant, checked, returned, "k", "MyLock.acquire")
     assert "\n" not in text
     assert text.startswith("MyLock.acquire returned ")
     assert text.endswith(" is needed")

@@ -46,7 +46,7 @@ class TestBadInput:
         ({"faults": ["storm-"]}, ["unknown fault 'storm-'"]),
         ({"faults": ["kill-server+kill-server"]}, ["cannot overlap itself"]),
         ({"plan": ["/nonexistent"]}, ["/nonexistent", "No such file"]),
-        ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON"]),
+        ({"plan": ["pyproject.toml"]}, ["pyproject.toml: not JSON: Expecting"]),
         ({"profile": "nope"}, PROFILES),
         ({"quick": True, "profile": "nightly"}, ["--quick and --profile nightly"]),
         ({"lock": ["no"]}, registry.LOCKS),

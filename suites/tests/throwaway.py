@@ -1,10 +1,9 @@
 """A backend that exists for one test: a single server that answers in words. It follows CONTRIBUTING.md, "A backend".
 
 Run as a program, this module adds the backend to the list before anything reads the list, which otherwise
-`infra/backends/__init__.py` does, and prints as JSON what the rest of the project makes of the backend.
+`infra/backends/__init__.py` does, and asserts what the rest of the project makes of the backend.
 """
 
-import json
 import socketserver
 import threading
 from argparse import ArgumentParser
@@ -81,18 +80,15 @@ def main() -> None:
         server = Server(words.member(1), f"127.0.0.1:{answering.server_address[1]}")
         health, written = words.probe(server), words.write(server)
         answering.shutdown()
-    answers = {
-        "members": words.members,
-        "proxies": [proxy.name for proxy in topology.proxies() if proxy.target == "words"],
-        "image": images.resolve(words.name).name,
-        "plans": {name: compile_plan([name], 1, words.name, 1.0).describe() for name in possible},
-        "not applicable": not_applicable,
-        "cases": [case.id for case in selection.cases("server-exclusion") if case.because is None],
-        "trials": [trial.column for trial in selection.trials()],
-        "health": health and health.version,
-        "written": written.outcome,
-    }
-    print(json.dumps(answers))
+    assert (health and health.version, written.outcome) == ("1.0", "kept")
+    assert list(words.members) == ["words"]
+    assert [proxy.name for proxy in topology.proxies() if proxy.target == "words"] == [f"c{n}-words" for n in range(4)]
+    assert images.resolve(words.name).name == "fencepost/words:trixie"
+    assert not_applicable["isolate-leader-drop"] == "a single server that has nothing"
+    assert all(len(compile_plan([name], 1, words.name, 1.0).describe()) == 1 for name in possible)
+    cases = [case.id for case in selection.cases("server-exclusion") if case.because is None]
+    assert "suites.tests.throwaway:WordsLock/register/unfenced-cut-client-drop" in cases
+    assert {"none", "cut-client-drop", "kill-server"} <= {trial.column for trial in selection.trials()}
 
 
 if __name__ == "__main__":
