@@ -61,6 +61,7 @@ def test_a_trial_that_goes_on_says_for_which_lane_and_why() -> None:
     run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
     text = "once more, since it did not exercise fifo in redis/set/unfenced (nobody waited)"
     running.tell.assert_called_once_with(Event("repeats", {"text": text}))
+    assert [call.args[0] >= timeouts.LINGER for call in running._missing_after.call_args_list] == [True, True]
 
 
 @cases(

@@ -243,6 +243,10 @@ def test_some_acquires_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> N
     assert 15 < told.count(0.0) < 65
     soon = max(BRIEF[1], SOON * worker.spec.pace * (worker.spec.count - 1))
     assert all(0.0 <= patience <= soon for patience in told if patience != worker.spec.acquire_timeout)
+    worker.rng = Mock(random=lambda: 0.0)
+    for turn, in_line, patience in ((0, True, worker.spec.acquire_timeout), (0, False, 0.0), (1, True, 0.0)):
+        worker._turn, worker._in_line = turn, in_line
+        assert worker._patience() == patience, "whoever is the first to queue does not give up"
 
 
 @cases(

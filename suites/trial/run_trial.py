@@ -157,7 +157,7 @@ class RunningTrial:
         while True:
             began = time.monotonic()
             self._cycle()
-            linger = max(timeouts.LINGER, (time.monotonic() - began) / 3) if deadline and not self.missing else 0.0
+            linger = max(timeouts.LINGER, (time.monotonic() - began) / 3) if deadline else 0.0
             self.missing.append(self._missing_after(linger))
             passed = time.monotonic() - self.clock
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):

@@ -9,7 +9,7 @@ from suites.selection.trial import Trial
 START_WITHIN: Final = 60.0  # for one more worker to connect; on a cold machine all together take a few seconds
 WARM_UP: Final = 5.0  # within this time every lane should have granted once, before the first fault
 EXERCISED_WITHIN: Final = 20.0  # more, for what cannot be exercised after the first fault: a busy machine needs some
-LINGER: Final = 3.0  # after its first cycle (or a third of it, if longer) a trial waits for what needs no strike
+LINGER: Final = 3.0  # after each cycle (or a third of it, if longer) a trial waits for what needs no strike
 DEADLINE: Final = 60.0  # after this time a trial begins no further cycle
 STORM_DEADLINE: Final = 15.0  # the same for a trial of random faults, of which one may mask another for good
 STORE_TIMEOUT: Final = 0.5  # a worker waits so long for an answer of the store
