@@ -311,7 +311,7 @@ class Worker:
         return 0 if keys > self.spec.count and self.rng.random() < HOT_SHARE else self.rng.randrange(keys)
 
     def _patience(self) -> float:
-        """Seconds that the next acquire waits at most. Where workers queue, nobody gives up before the queue is there."""
+        """Seconds that the next acquire waits at most. Where workers queue, none gives up before the queue is there."""
         first = self._in_line and self._turn == self.spec.generation == 0
         if first or not self.workload.gives_up or self.rng.random() >= self.workload.gives_up:
             return self.spec.acquire_timeout
