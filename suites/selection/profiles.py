@@ -66,7 +66,10 @@ FEW: Final[Mapping[str, tuple[str, ...]]] = {
     "impatient/*": (NO_FAULT, "reset-connections"),
     "set/guarded": (NO_FAULT, *STALE, "lose-replies", "pause-server", "kill-server"),
     # Long holds: renewals fail or are late, and the holder loses the lock.
-    "leader/*": (NO_FAULT, *STALE, *AWAY, "stall-renewal", "lose-replies", "promote-replica", "terminate-backends"),
+    "leader/*": (
+        *(NO_FAULT, *STALE, *AWAY, "stall-disk", "stall-renewal", "lose-replies", "promote-replica"),
+        "terminate-backends",
+    ),
 }
 """Lanes that a run of some minutes tries under the faults that matter most to them."""
 
