@@ -4,11 +4,15 @@ Some server releases have lost acknowledged writes when members were killed agai
 member that had been away led the others. A sequence happens wholly in `apply`, and starts members again as it goes on.
 """
 
+import contextlib
 import random
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+from infra.backends.answers import NO_ANSWER
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
@@ -28,6 +32,8 @@ KILLS: Final = (8, 10)
 MOST_KILLS: Final = 100
 MOMENT: Final = (50, 500)
 """ms from the first write that is acknowledged after a kill until the next kill, least and most."""
+BUSY: Final = (0, 200)
+"""ms from the start of a member's maintenance until its kill, least and most."""
 AWAY: Final = 1000
 """Writes that a member misses while it is away."""
 ALL: Final = "all"
@@ -54,6 +60,35 @@ class KillUnderLoad(fault.OnNodes):
                 nodes = target.cluster.nodes if who == ALL else [target.node(who)]
                 hits.append(_kill(target, nodes, "", written))
                 _start(target, nodes)
+        return hits
+
+
+@dataclass(frozen=True, slots=True)
+class KillInMaintenance(fault.OnNodes):
+    """Kill members while they compact, rewrite or vacuum what was written before. kills: as in `KillUnderLoad`."""
+
+    kills: tuple[tuple[str, int], ...]
+
+    def describe(self) -> str:
+        whom = ", ".join(f"{who} after {after} ms" for who, after in self.kills)
+        return f"kill and start while it compacts, rewrites or vacuums what it keeps: {whom},"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the states of containers; each member serves, and is told to go on with it until it is killed."""
+        hits = []
+        for who, after in self.kills:
+            nodes = target.cluster.nodes if who == ALL else [target.node(who)]
+            for node in nodes:
+                ready = target.clock.wait(target.patience(HEALED_WITHIN), node.ready, LOOK_EVERY)
+                if target.alone and not ready:
+                    raise Failed(f"{node.name} does not come back")
+            if target.kind.has(Trait.LEADER):
+                with target.writes.going_on(RATE):
+                    _await_writes(target, AWAY)
+            with _maintaining(target, nodes):
+                target.clock.sleep(after / 1000)
+                hits.append(_kill(target, nodes, "in maintenance", 0))
+            _start(target, nodes)
         return hits
 
 
@@ -120,6 +155,30 @@ class RejoinThenLead(fault.OnNodes):
         return hit
 
 
+@contextlib.contextmanager
+def _maintaining(target: Target, nodes: Sequence[Node]) -> Iterator[None]:
+    """During the block, have each of the nodes maintain its data again and again, until it is killed."""
+    over = threading.Event()
+
+    def maintain(node: Node) -> None:
+        while True:
+            try:
+                target.kind.maintain(node)
+            except (*NO_ANSWER, Failed):
+                if node.wanted() == "stopped":
+                    return  # to connect to it again would take seconds
+            if over.is_set():
+                return
+
+    with ThreadPoolExecutor(len(nodes), "maintenance") as pool:
+        for node in nodes:
+            pool.submit(maintain, node)
+        try:
+            yield
+        finally:
+            over.set()
+
+
 def _await_writes(target: Target, more: int) -> int:
     """Wait until so many more writes are acknowledged. Returns how many were in all. Raises Failed."""
     before, patience = target.writes.made, target.patience(ANSWERED_WITHIN)
@@ -155,6 +214,11 @@ def _drawn_kills(rng: random.Random, site: Site, _: Options) -> list[list[str | 
     return [[who, rng.randint(*MOMENT)] for who in whom]
 
 
+def _drawn_members(rng: random.Random, site: Site, _: Options) -> list[list[str | int]]:
+    """Every member once."""
+    return [[who, rng.randint(*BUSY)] for who in rng.sample(site.members, len(site.members))]
+
+
 def _sequence(
     name: str, summary: str, inject: Callable[..., FaultInjection], *options: Option, how: str, sees: str
 ) -> Fault:
@@ -187,4 +251,17 @@ SEQUENCES: Final = (
         how="Docker: SIGKILL and start of one follower, of a minority, and of another minority with the leader",
         sees="connections closed; a leader that had been away",
     ),
+)
+"""The faults with which members elect leaders, while much is written."""
+
+KILL_IN_MAINTENANCE: Final = Fault(
+    "kill-in-maintenance",
+    "kill",
+    "each server is killed while it compacts, rewrites or vacuums what it keeps, and started again",
+    lambda _, kills: KillInMaintenance(kills),
+    (Option("kills", _kills, _drawn_members),),
+    trait=Trait.MAINTAINED,
+    needs=("kill", "load", "maintenance"),
+    how="as maintenance, again and again until Docker sends SIGKILL; of etcd after 1000 writes",
+    sees="connections closed, then refused, of one server after another",
 )
