@@ -149,3 +149,9 @@ def test_a_kill_in_the_middle_of_maintenance_loses_nothing(target: Target) -> No
     with done(target, "kill-in-maintenance") as hit:
         assert re.fullmatch(r"\w+ \(in maintenance\)", hit.target)
     await_kept(target, "before")
+
+
+@on("etcd")
+def test_a_member_that_was_away_for_long_gets_a_snapshot(target: Target) -> None:
+    with done(target, "rejoin-then-lead"):
+        assert any(b'"applied snapshot"' in node.process.logs() for node in target.cluster.nodes)
