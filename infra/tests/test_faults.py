@@ -247,12 +247,10 @@ def test_a_clock_must_show_the_set_time_unless_another_fault_silences_its_server
 
 
 @pytest.mark.parametrize("name", ["maintenance", "kill-in-maintenance"])
-def test_servers_are_maintained_again_and_again_until_they_are_killed(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with imagined("redis") as star:
+def test_servers_are_maintained_again_and_again_until_they_are_killed(name: str) -> None:
+    with imagined("redis") as star, pytest.MonkeyPatch.context() as patch:
         times = Counter[str]()
-        monkeypatch.setattr(type(star.kind), "maintain", lambda _, server: times.update([server.name]))
+        patch.setattr(type(star.kind), "maintain", lambda _, server: times.update([server.name]))
         hits = injection_of(name, "redis").apply(star.target("a", alone=True))
         assert sorted(hit.target.split()[0] for hit in hits) == sorted(times) == sorted(star.engines)
         assert min(times.values()) > (name == "maintenance")

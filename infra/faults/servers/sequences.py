@@ -8,7 +8,7 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,20 +74,17 @@ class KillInMaintenance(fault.OnNodes):
         return f"kill and start while it compacts, rewrites or vacuums what it keeps: {whom},"
 
     def apply(self, target: Target) -> Sequence[Hit]:
-        """Proven by the states of containers; each member serves, and is told to go on with it until it is killed."""
+        """Proven by the states of containers; the maintenance of each goes on until it is killed."""
         hits = []
         for who, after in self.kills:
             nodes = target.cluster.nodes if who == ALL else [target.node(who)]
-            for node in nodes:
-                ready = target.clock.wait(target.patience(HEALED_WITHIN), node.ready, LOOK_EVERY)
-                if target.alone and not ready:
-                    raise Failed(f"{node.name} does not come back")
+            _await_ready(target, who)
             if target.kind.has(Trait.LEADER):
                 with target.writes.going_on(RATE):
                     _await_writes(target, AWAY)
-            with _maintaining(target, nodes):
+            with _maintaining(target, nodes) as going:
                 target.clock.sleep(after / 1000)
-                hits.append(_kill(target, nodes, "in maintenance", 0))
+                hits.append(_kill(target, nodes, "in maintenance" if all(map(Future.running, going)) else "", 0))
             _start(target, nodes)
         return hits
 
@@ -127,8 +124,7 @@ class RejoinThenLead(fault.OnNodes):
             first = self._followers(target)[0]
             hits = [self._away(target, first)]
             _start(target, [first])
-            if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
-                raise (Failed if target.alone else Nobody)(f"{first.name} does not come back")
+            _await_ready(target, first.name)
             minority = (len(target.cluster.voters) - 1) // 2
             others = self._followers(target, first)[:minority]
             hits.append(self._away(target, *others))
@@ -156,27 +152,28 @@ class RejoinThenLead(fault.OnNodes):
 
 
 @contextlib.contextmanager
-def _maintaining(target: Target, nodes: Sequence[Node]) -> Iterator[None]:
-    """During the block, have each of the nodes maintain its data again and again, until it is killed."""
+def _maintaining(target: Target, nodes: Sequence[Node]) -> Iterator[Sequence[Future[None]]]:
+    """During the block, have each of the nodes maintain its data again and again, until it fails or is killed."""
     over = threading.Event()
 
     def maintain(node: Node) -> None:
-        while True:
-            try:
+        with contextlib.suppress(*NO_ANSWER, Failed):
+            while True:
                 target.kind.maintain(node)
-            except (*NO_ANSWER, Failed):
-                if node.wanted() == "stopped":
-                    return  # to connect to it again would take seconds
-            if over.is_set():
-                return
+                if over.is_set():
+                    return
 
     with ThreadPoolExecutor(len(nodes), "maintenance") as pool:
-        for node in nodes:
-            pool.submit(maintain, node)
         try:
-            yield
+            yield [pool.submit(maintain, node) for node in nodes]
         finally:
             over.set()
+
+
+def _await_ready(target: Target, after: str) -> None:
+    """Raises Failed, or Nobody if another fault is on. after: who was hit."""
+    if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
+        raise (Failed if target.alone else Nobody)(f"{after} does not come back")
 
 
 def _await_writes(target: Target, more: int) -> int:
@@ -214,11 +211,6 @@ def _drawn_kills(rng: random.Random, site: Site, _: Options) -> list[list[str | 
     return [[who, rng.randint(*MOMENT)] for who in whom]
 
 
-def _drawn_members(rng: random.Random, site: Site, _: Options) -> list[list[str | int]]:
-    """Every member once."""
-    return [[who, rng.randint(*BUSY)] for who in rng.sample(site.members, len(site.members))]
-
-
 def _sequence(
     name: str, summary: str, inject: Callable[..., FaultInjection], *options: Option, how: str, sees: str
 ) -> Fault:
@@ -252,14 +244,13 @@ SEQUENCES: Final = (
         sees="connections closed; a leader that had been away",
     ),
 )
-"""The faults with which members elect leaders, while much is written."""
 
 KILL_IN_MAINTENANCE: Final = Fault(
     "kill-in-maintenance",
     "kill",
     "each server is killed while it compacts, rewrites or vacuums what it keeps, and started again",
     lambda _, kills: KillInMaintenance(kills),
-    (Option("kills", _kills, _drawn_members),),
+    (Option("kills", _kills, lambda rng, site, _: [[who, rng.randint(*BUSY)] for who in site.members]),),
     trait=Trait.MAINTAINED,
     needs=("kill", "load", "maintenance"),
     how="as maintenance, again and again until Docker sends SIGKILL; of etcd after 1000 writes",

@@ -140,15 +140,9 @@ def test_maintenance_compacts_the_data_of_servers_and_loses_nothing(target: Targ
         keep(target, word)
         with done(target, "maintenance") as hit:
             assert re.fullmatch(MAINTAINED[target.backend], hit.target)
+        with done(target, "kill-in-maintenance") as hit:
+            assert hit.target.endswith(" (in maintenance)")
         await_kept(target, word)
-
-
-@on(*MAINTAINED)
-def test_a_kill_in_the_middle_of_maintenance_loses_nothing(target: Target) -> None:
-    keep(target, "before")
-    with done(target, "kill-in-maintenance") as hit:
-        assert re.fullmatch(r"\w+ \(in maintenance\)", hit.target)
-    await_kept(target, "before")
 
 
 @on("etcd")
