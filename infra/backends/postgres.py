@@ -174,12 +174,12 @@ class Postgres(Backend):
             raise Failed(f"{server.name}: {error}") from error
 
     def maintain(self, server: Server) -> str:
-        """Makes a checkpoint and rewrites every table of the locks' database. A table that is locked for more than a
-        second is left as it is, since other requests for the table wait behind ours.
+        """Makes a checkpoint and rewrites every table of the locks' database. A table that is locked for longer
+        than 0.2 s is left as it is, since other requests for the table wait behind ours.
         """
         import psycopg
 
-        options = "-c lock_timeout=1000 -c statement_timeout=20000"
+        options = "-c lock_timeout=200 -c statement_timeout=20000"
         try:
             with _connect(server, LOGS_IN_WITHIN, options=options, autocommit=True) as connection:
                 before, tables = (connection.execute(what).fetchall() for what in (_CHECKPOINT, _TABLES))

@@ -41,6 +41,7 @@ _ALL: Final[tuple[Fault, ...]] = (
     *between_requests.BETWEEN_REQUESTS,
     *sequences.SEQUENCES,
     maintenance.MAINTENANCE,
+    sequences.KILL_IN_MAINTENANCE,
 )
 
 FAULTS: Final[Mapping[str, Fault]] = {fault.name: fault for fault in _ALL}

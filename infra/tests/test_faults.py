@@ -1,6 +1,7 @@
 """How every fault is asked for and described, and what it does in a world without servers."""
 
 import re
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -243,6 +244,16 @@ def test_a_clock_must_show_the_set_time_unless_another_fault_silences_its_server
         assert [hit.target for hit in hits] == ["redis1: 50 s back", "redis2: 50 s back"]
         with pytest.raises(Failed, match="redis1's clock was set, but it does not tell that time"):
             jump.apply(star.target("b", alone=True))
+
+
+@pytest.mark.parametrize("name", ["maintenance", "kill-in-maintenance"])
+def test_servers_are_maintained_again_and_again_until_they_are_killed(name: str) -> None:
+    with imagined("redis") as star, pytest.MonkeyPatch.context() as patch:
+        times = Counter[str]()
+        patch.setattr(type(star.kind), "maintain", lambda _, server: times.update([server.name]))
+        hits = injection_of(name, "redis").apply(star.target("a", alone=True))
+        assert sorted(hit.target.split()[0] for hit in hits) == sorted(times) == sorted(star.engines)
+        assert min(times.values()) > (name == "maintenance")
 
 
 @pytest.mark.parametrize("name", ["slow-disk", "stall-disk", "fill-disk"])

@@ -29,7 +29,7 @@ LINKS: Final = (
 SERVERS: Final = (
     *("pause-server", "kill-server", "crash-after-acquire", "restart-*"),
     *("*-disk", "change-leader", "refuse-writes", "*-version", "kill-under-load", "cascade", "rejoin-then-lead"),
-    "maintenance",
+    *("maintenance", "kill-in-maintenance"),
 )
 """A server may stop and come back with what it had acknowledged."""
 

@@ -33,7 +33,7 @@ KEPT: Final = (
 
 ENDED: Final = (
     *("cut-*", "lose-*", "reset-connections", "flap-links"),
-    *("kill-server", "crash-after-acquire", "restart-*", "*-version", "wipe-server"),
+    *("kill-server", "kill-in-maintenance", "crash-after-acquire", "restart-*", "*-version", "wipe-server"),
     *(f"{_BETWEEN}{what}" for what in ("lose", "reset", "crash")),
 )
 """Faults that end sessions, most often when the holders have given their sessions up already. Faults on links are among

@@ -102,7 +102,7 @@ def _results(path: str) -> Path:
 def _usual_faults(option: Any, profile: Profile, upgraded: Sequence[Stage]) -> tuple[str, ...]:
     """The faults of a run that names none."""
     more = profile.own if any(name not in registry.LOCKS for name in option.lock) else ()
-    upgrades = profile.upgrades if upgraded[0].versions else ()
+    upgrades = profile.upgrades if upgraded[0].versions else profile.libraries if upgraded[0].pythons else ()
     storms = (f"{STORM}{option.seed + number}" for number in range(profile.storms))
     return (*(profile.faults or EVERY_FAULT), *more, *upgrades, *storms)
 

@@ -21,7 +21,8 @@ class Profile:
     faults: tuple[str, ...] | None  # names in the register of faults, None for all
     # More faults if a lock of the user's own is named. The longest profile shows how ours fare under these.
     own: tuple[str, ...]
-    upgrades: tuple[str, ...]  # more faults if two versions are compared
+    upgrades: tuple[str, ...]  # more columns if two versions of servers are compared
+    libraries: tuple[str, ...]  # more faults if two releases of a client library are compared
     locks: tuple[str, ...] | None  # None for all
     # Faults under which a lock is tried in all its lanes, None for all. Under others it is tried in the fewest lanes
     # that ask everything (`suites.lanes.lane.fewest`). Positive controls (`registry.CONTROLS`) are tried without a
@@ -67,7 +68,10 @@ FEW: Final[Mapping[str, tuple[str, ...]]] = {
     "impatient/*": (NO_FAULT, "reset-connections"),
     "set/guarded": (NO_FAULT, *STALE, "lose-replies", "pause-server", "kill-server"),
     # Long holds: renewals fail or are late, and the holder loses the lock.
-    "leader/*": (NO_FAULT, *STALE, *AWAY, "stall-renewal", "lose-replies", "promote-replica", "terminate-backends"),
+    "leader/*": (
+        *(NO_FAULT, *STALE, *AWAY, "stall-disk", "stall-renewal", "lose-replies", "promote-replica"),
+        "terminate-backends",
+    ),
 }
 """Lanes that a run of some minutes tries under the faults that matter most to them."""
 
@@ -82,16 +86,18 @@ _OWN: Final = (
     "cut-holder",
     *(name for name in BOUNDARIES if name not in (*DEFAULT, TWO)),
 )
-_LOADED: Final = tuple(name for name, fault in FAULTS.items() if "load" in fault.needs)
-"""Faults that show whether members keep what they acknowledge. That depends on the version, and takes minutes."""
+OF_MEMBERS: Final = (*(name for name, fault in FAULTS.items() if "load" in fault.needs), "fill-disk")
+"""Faults that show whether members keep what they acknowledge. That depends on the version, takes minutes, and is the
+same for every lock, so that an upgrade tries the plainest."""
+_UPGRADES: Final = (*OF_MEMBERS, "slow-links+maintenance")  # while links are slow, much happens between two requests
 _OFTEN: Final = (NO_FAULT, *STALE, "cut-client-drop", "kill-server", "kill-holder")
 _NIGHTLY: Final = dict.fromkeys(RARE, _OFTEN) | _PAIRS
 
 PROFILES: Final = {
     profile.name: profile
     for profile in (
-        Profile("smoke", SMOKE, (), (), PLAINEST, whole=(), lanes=_LONG, storms=0),
-        Profile("default", DEFAULT, _OWN, _LOADED, None, whole=STALE, lanes=_FEW, storms=0),
-        Profile("nightly", None, (), (), None, whole=None, lanes=_NIGHTLY, storms=20, budget=120),
+        Profile("smoke", SMOKE, (), (), (), PLAINEST, whole=(), lanes=_LONG, storms=0),
+        Profile("default", DEFAULT, _OWN, _UPGRADES, ("skew-workers",), None, whole=STALE, lanes=_FEW, storms=0),
+        Profile("nightly", None, (), (), (), None, whole=None, lanes=_NIGHTLY, storms=20, budget=120),
     )
 }

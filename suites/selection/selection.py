@@ -21,7 +21,7 @@ from suites.lanes.lane import Lane, fewest, longest_ttl, meets, most_telling
 from suites.lock import LockClient
 from suites.locks import registry
 from suites.selection import bugs_of_certification, shards, upgrade_stages
-from suites.selection.profiles import PLAINEST, Profile
+from suites.selection.profiles import OF_MEMBERS, PLAINEST, Profile
 from suites.selection.shards import Shard
 from suites.selection.trial import Trial
 from suites.selection.upgrade_stages import ONLY, Stage
@@ -152,8 +152,8 @@ class Selection:
             return True
         if profile.locks is not None and lane.lock_name not in profile.locks:
             return False
-        if column in profile.upgrades and lane.lock_name not in PLAINEST:
-            return False  # what members keep is the same for every lock
+        if column in profile.upgrades and column in OF_MEMBERS and lane.lock_name not in PLAINEST:
+            return False
         columns = self.plans[column].fault_names if column in self.plans else (column,)
         if special is not None:
             return any(matches(name, special) for name in columns)

@@ -286,6 +286,7 @@ class TestWhatAProfileTries:
 
         churn, crowd = "etcd/churn/unfenced", "etcd/crowd/unfenced"
         assert tried(churn) == {NO_FAULT, "cut-client-drop"}
+        assert "stall-disk" in tried("etcd/leader/unfenced")
         assert tried(churn, lock=["etcd"]) == set(DEFAULT) - set(BOUNDARIES)
         assert not tried(churn, profile="smoke")
         assert not tried(crowd) | tried(crowd, lock=["etcd"])

@@ -4,11 +4,15 @@ Some server releases have lost acknowledged writes when members were killed agai
 member that had been away led the others. A sequence happens wholly in `apply`, and starts members again as it goes on.
 """
 
+import contextlib
 import random
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+from infra.backends.answers import NO_ANSWER
 from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
@@ -28,6 +32,8 @@ KILLS: Final = (8, 10)
 MOST_KILLS: Final = 100
 MOMENT: Final = (50, 500)
 """ms from the first write that is acknowledged after a kill until the next kill, least and most."""
+BUSY: Final = (0, 200)
+"""ms from the start of a member's maintenance until its kill, least and most."""
 AWAY: Final = 1000
 """Writes that a member misses while it is away."""
 ALL: Final = "all"
@@ -54,6 +60,32 @@ class KillUnderLoad(fault.OnNodes):
                 nodes = target.cluster.nodes if who == ALL else [target.node(who)]
                 hits.append(_kill(target, nodes, "", written))
                 _start(target, nodes)
+        return hits
+
+
+@dataclass(frozen=True, slots=True)
+class KillInMaintenance(fault.OnNodes):
+    """Kill members while they compact, rewrite or vacuum what was written before. kills: as in `KillUnderLoad`."""
+
+    kills: tuple[tuple[str, int], ...]
+
+    def describe(self) -> str:
+        whom = ", ".join(f"{who} after {after} ms" for who, after in self.kills)
+        return f"kill and start while it compacts, rewrites or vacuums what it keeps: {whom},"
+
+    def apply(self, target: Target) -> Sequence[Hit]:
+        """Proven by the states of containers; the maintenance of each goes on until it is killed."""
+        hits = []
+        for who, after in self.kills:
+            nodes = target.cluster.nodes if who == ALL else [target.node(who)]
+            _await_ready(target, who)
+            if target.kind.has(Trait.LEADER):
+                with target.writes.going_on(RATE):
+                    _await_writes(target, AWAY)
+            with _maintaining(target, nodes) as going:
+                target.clock.sleep(after / 1000)
+                hits.append(_kill(target, nodes, "in maintenance" if all(map(Future.running, going)) else "", 0))
+            _start(target, nodes)
         return hits
 
 
@@ -92,8 +124,7 @@ class RejoinThenLead(fault.OnNodes):
             first = self._followers(target)[0]
             hits = [self._away(target, first)]
             _start(target, [first])
-            if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
-                raise (Failed if target.alone else Nobody)(f"{first.name} does not come back")
+            _await_ready(target, first.name)
             minority = (len(target.cluster.voters) - 1) // 2
             others = self._followers(target, first)[:minority]
             hits.append(self._away(target, *others))
@@ -118,6 +149,31 @@ class RejoinThenLead(fault.OnNodes):
         hit = _kill(target, nodes, "", 0)
         _await_writes(target, AWAY)
         return hit
+
+
+@contextlib.contextmanager
+def _maintaining(target: Target, nodes: Sequence[Node]) -> Iterator[Sequence[Future[None]]]:
+    """During the block, have each of the nodes maintain its data again and again, until it fails or is killed."""
+    over = threading.Event()
+
+    def maintain(node: Node) -> None:
+        with contextlib.suppress(*NO_ANSWER, Failed):
+            while True:
+                target.kind.maintain(node)
+                if over.is_set():
+                    return
+
+    with ThreadPoolExecutor(len(nodes), "maintenance") as pool:
+        try:
+            yield [pool.submit(maintain, node) for node in nodes]
+        finally:
+            over.set()
+
+
+def _await_ready(target: Target, after: str) -> None:
+    """Raises Failed, or Nobody if another fault is on. after: who was hit."""
+    if not target.clock.wait(target.patience(HEALED_WITHIN), target.cluster.ready, LOOK_EVERY):
+        raise (Failed if target.alone else Nobody)(f"{after} does not come back")
 
 
 def _await_writes(target: Target, more: int) -> int:
@@ -187,4 +243,16 @@ SEQUENCES: Final = (
         how="Docker: SIGKILL and start of one follower, of a minority, and of another minority with the leader",
         sees="connections closed; a leader that had been away",
     ),
+)
+
+KILL_IN_MAINTENANCE: Final = Fault(
+    "kill-in-maintenance",
+    "kill",
+    "each server is killed while it compacts, rewrites or vacuums what it keeps, and started again",
+    lambda _, kills: KillInMaintenance(kills),
+    (Option("kills", _kills, lambda rng, site, _: [[who, rng.randint(*BUSY)] for who in site.members]),),
+    trait=Trait.MAINTAINED,
+    needs=("kill", "load", "maintenance"),
+    how="as maintenance, again and again until Docker sends SIGKILL; of etcd after 1000 writes",
+    sees="connections closed, then refused, of one server after another",
 )

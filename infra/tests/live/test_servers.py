@@ -140,4 +140,12 @@ def test_maintenance_compacts_the_data_of_servers_and_loses_nothing(target: Targ
         keep(target, word)
         with done(target, "maintenance") as hit:
             assert re.fullmatch(MAINTAINED[target.backend], hit.target)
+        with done(target, "kill-in-maintenance") as hit:
+            assert hit.target.endswith(" (in maintenance)")
         await_kept(target, word)
+
+
+@on("etcd")
+def test_a_member_that_was_away_for_long_gets_a_snapshot(target: Target) -> None:
+    with done(target, "rejoin-then-lead"):
+        assert any(b'"applied snapshot"' in node.process.logs() for node in target.cluster.nodes)
