@@ -79,10 +79,10 @@ class Engine:
         self.skews: list[clock_skew.Skew] = []
         self.refuses = False
         self.forgets = True  # whether it takes writes again after a restart
-        self.error, self.killed = "", False  # why it could not be started; whether the kernel ended it
+        self.error = ""  # why it could not be started
 
     def inspect_container(self, _: str) -> dict[str, Any]:
-        ended = {"FinishedAt": "2026-01-01T00:00:07.123456789Z", "ExitCode": 2, "OOMKilled": self.killed}
+        ended = {"FinishedAt": "2026-01-01T00:00:07.123456789Z", "ExitCode": 2, "OOMKilled": False}
         return {"State": {"Status": self.status, "Error": self.error, **ended}, "Config": {"Image": "mine:1"}}
 
     def info(self) -> dict[str, str]:

@@ -119,24 +119,19 @@ def test_a_stopped_node_is_not_killed_and_starts_once_both_keys_let_go() -> None
 def test_an_end_that_nobody_asked_for_is_noted_once_until_the_node_serves_again() -> None:
     node, engine, _ = made()
 
-    def noted(*before: Callable[[], object], error: str = "") -> int:
+    def noted(*before: Callable[[], object], error: str = "", ends: Callable[[], object] = node.revive) -> int:
         for each in (*before, node.revive):
             each()
         engine.status, engine.error = "exited", error
-        node.revive()
+        ends()
         return len(node.ends)
 
-    steps: list[Callable[[], object]] = [lambda: node.kill("a"), lambda: node.let_go("a")]
-    assert [noted(*steps), noted(), noted(node.health, *steps), noted()] == [1, 1, 2, 2]
-    assert noted(node.health, steps[0], node.wipe, steps[1]) == noted(node.health, lambda: node.replace("x")) == 2
-    assert noted(node.health, error="no such file") == 2
-    engine.status = "exited"
-    for bury in (node.bury, lambda: node.kill("a")):
-        bury()
-    assert (len(node.ends), node.ends[0].status, node.ends[0].words) == (2, 2, "torn")
+    kill, start, serve = lambda: node.kill("a"), lambda: node.let_go("a"), node.health
+    assert [noted(kill, start), noted(), noted(serve, kill, start), noted()] == [1, 1, 2, 2]
+    assert [noted(serve, kill, node.wipe, start), noted(serve, lambda: node.replace("x"))] == [2, 2]
+    assert [noted(serve, error="no such file"), noted(serve, ends=node.bury), noted(serve, ends=kill)] == [2, 2, 3]
+    assert (node.ends[0].status, node.ends[0].words) == (2, "torn")
     assert 2 < (time.monotonic_ns() - node.ends[0].at) / 1e9 < 60, "by the engine's own clock"
-    engine.killed = True
-    assert (noted(steps[1], node.health), node.ends[2].words) == (3, "the kernel ended it for want of memory")
 
 
 def test_skews_of_a_clock_add_up_and_wait_while_the_node_is_paused_or_down() -> None:
