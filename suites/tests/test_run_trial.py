@@ -1,19 +1,28 @@
 """How a trial waits, what it looks at meanwhile, and what it says of its workers, without servers."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import DEFAULT, Mock, patch
 
 import pytest
 
+from checkers.history.history import Outage
 from checkers.tests.build import Book, cases
 from infra.backends import BACKENDS
+from infra.backends.etcd import Etcd
+from infra.cluster import nodes
+from infra.cluster.node_repair import DoesNotStart
+from infra.errors import Failed
 from infra.faults.link_probe import Prober, Watch
 from infra.faults.runner import Record
+from infra.own_environment import OwnEnvironment
+from infra.tests.imagined import imagined
 from suites.lanes.lane import lane_named, lanes_of
 from suites.locks import registry
 from suites.selection.trial import Trial
-from suites.trial import lane_history, run_trial, timeouts
+from suites.trial import lane_history, members, run_trial, timeouts
+from suites.trial.broken_trial import NoWayThere
 from suites.trial.launch import to_be_watched
 
 
@@ -110,3 +119,67 @@ def test_servers_are_watched_where_clients_see_nothing(lanes: list[str], fault: 
     environment.members.side_effect = lambda backend: BACKENDS[backend].members
     environment.endpoints_of.side_effect = "{} by {}".format
     assert to_be_watched(trial, environment) == watched
+
+
+@cases(
+    "status, full, left, error, gone",
+    ("it ends whenever it is started", "exited", False, [], "", [("etcd2", 2, "torn")]),
+    ("it runs and does not serve", "running", True, [], "", [("etcd2", None, "it said nothing")]),
+    ("somebody froze it", "paused", False, [], "", []),
+    ("a fault is left", "exited", False, ["etcd2's disk is full"], "", []),
+    ("the engine does not start it", "exited", False, [], "no such file", []),
+    ("all serve", "running", False, [], "", []),
+)
+def test_a_member_is_gone_if_nothing_else_is_wrong(
+    status: str, full: bool, left: list[str], error: str, gone: list[tuple[str, int | None, str]]
+) -> None:
+    with imagined("etcd") as star, patch.object(Etcd, "lost_place", return_value=False):
+        calls = dict.fromkeys(("start", "unpause"), lambda _: None)
+        vars(star.engines["etcd2"]).update(status=status, error=error, **calls)
+        if full:
+            star.disks.fill("etcd2", "a")
+        environment = Mock(spec=OwnEnvironment, kinds={"etcd": star.kind})
+        environment.cluster.return_value, environment.left_over.return_value = star.cluster, left
+        with patch.object(nodes, "READY_WITHIN", 0.1), patch.object(members, "READY_WITHIN", 0.1):
+            found = members.gone(environment, "etcd")
+    assert [(each.member, each.status, each.words) for each in found] == gone
+    assert all(each.waited >= 1e8 for each in found)
+
+
+HIT = Record("kill", "etcd2 (leader)", 1, 2, 3, 4, name="kill-server")
+
+
+@cases(
+    "error, ends, gone, on",
+    ("a member is gone", Failed("not whole"), [], [Outage("etcd2", 2, 2, "torn", 9)], True),
+    ("one ended by itself", Failed("not whole"), [Outage("etcd2", 5, 2, "torn")], [], True),
+    ("a fault ended it", Failed("not whole"), [Outage("etcd2", 2, 2, "torn")], [], False),
+    ("something else is wrong", Failed("not whole"), [], [], False),
+    ("a version is refused", DoesNotStart("no"), [], [Outage("etcd2", 2, 2, "torn", 9)], False),
+)
+def test_a_trial_ends_with_a_verdict_if_a_member_is_to_blame(
+    error: Failed, ends: list[Outage], gone: list[Outage], on: bool
+) -> None:
+    running: Any = object.__new__(run_trial.RunningTrial)
+    lane = next(lane for lane in lanes_of("etcd", registry.load("etcd")) if lane.store == "guarded")
+    running.trial = Trial("etcd", "kill-server", 1, (lane,))
+    running.plan, running.lanes = running.trial.plan_to_run(), [lane_history.RunningLane(lane, ("k",))]
+    running.gone, running.missing, running.looks, running.versions = [], [], [], {"etcd2": "3.5"}
+    running.clock, running.taps, running.environment = 0.0, None, Mock(ours=True)
+    running.environment.cluster().versions.return_value = {"etcd1": "3.6"}
+    running.environment.still_unclean.return_value = []
+    running.runner = Mock(records=[HIT], **{"cycle.side_effect": error})
+    running.actors = running.server = running.watch = running.tell = running.writes = Mock(silences=())
+    told = patch.multiple(members, ends=Mock(return_value=ends), gone=Mock(return_value=gone), look=DEFAULT)
+    calm = patch.object(run_trial.RunningTrial, "_missing_after", return_value={})
+    read = patch.object(lane_history, "_answered", side_effect=lambda what, _: [] if what == "the store" else (1, ()))
+    made = patch.multiple(run_trial, whole=DEFAULT, malformed=Mock(return_value=None))
+    with told, calm, read, made as whole, nullcontext() if on else pytest.raises((Failed, NoWayThere)):
+        running.cycle_until_exercised(0)
+        running.heal()
+        running.collect()
+    if on:
+        _, _, versions, *_, outages, last = whole["whole"].call_args.args
+        assert (versions, outages) == ({"etcd2": "3.5", "etcd1": "3.6"}, [*ends, *gone])
+        assert running.runner.final_heal.called == running.environment.still_unclean.called == (not gone)
+        assert len(last) == (not gone), "the service may not have what a lane keeps in it"
