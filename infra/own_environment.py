@@ -129,11 +129,14 @@ class OwnEnvironment(Environment):
 
     def unclean(self) -> list[str]:
         with ThreadPoolExecutor(max_workers=4) as pool:
-            left_over = pool.submit(self.left_over)
+            links = pool.submit(self.links.active)
             store = pool.submit(self.store_health)
             states = pool.submit(container.states, self._client, self.name)
+            replaced = pool.submit(container.replaced, self._client, self.name, self._kept)
+            on_disks = pool.submit(self.disks.active)
             healths = [(cluster, cluster.all_healths()) for cluster in self.clusters.values()]
-        lines = left_over.result()
+        lines = links.result() + on_disks.result() + frozen.active(self.name)
+        lines += [f"{node} runs {runs}, not {meant}" for node, (runs, meant) in replaced.result().items()]
         for service in ("toxiproxy", topology.STORE, *(node.name for node in self._nodes())):
             if (state := states.result().get(service, "gone")) != "running":
                 lines.append(f"{service} is {state}")
@@ -147,14 +150,6 @@ class OwnEnvironment(Environment):
         if self._failover:
             lines += self._failover.unclean()
         return lines
-
-    def left_over(self) -> list[str]:
-        """What of faults is left on links, disks, processes of the user, and versions, a line each."""
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            links, on_disks = pool.submit(self.links.active), pool.submit(self.disks.active)
-            replaced = container.replaced(self._client, self.name, self._kept)
-        versions = [f"{node} runs {runs}, not {meant}" for node, (runs, meant) in replaced.items()]
-        return links.result() + on_disks.result() + frozen.active(self.name) + versions
 
     def _cluster(self, backend: str, *, untouched: bool) -> Cluster:
         kind = self.kinds[backend]

@@ -30,9 +30,8 @@ COMPARED: Final = "entries compared"
 BESIDE: Final = "writes beside the locks compared"
 ENDED: Final = "ends of members by themselves"
 UNTIL_HEALED: Final = ("disk", "clock", "version", "refuse", "failover")
-"""Kinds of faults under which a server may end until it serves as before: their heal alone does not undo all."""
 UNTIL_STARTED: Final = ("kill", "restart", "wipe", "pause")
-"""Kinds of faults whose heal starts a server, or lets it go on. What it does from then on is its own doing."""
+"""Kinds of faults under which a server may end: until it serves as before; until it is started, or let go on."""
 WORDS: Final = 200  # how many characters of a server's log a story repeats
 NAMED: Final = 2  # how many entries a story names; it says how many others there are
 
@@ -55,12 +54,10 @@ def _examine(view: View) -> Examined:
     if outages := view.facts.outages:
         counters[ENDED] = sum(not outage.waited for outage in outages)
     findings = [
-        *(
-            Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows, _conclusion(view, wrong))
-            for wrong in _disagreements(view)
-        ),
-        *(_outage(view, outage) for outage in unexplained(outages or (), view.history.faults)),
+        Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows, _conclusion(view, wrong))
+        for wrong in _disagreements(view)
     ]
+    findings += (_outage(view, outage) for outage in unexplained(outages or (), view.history.faults))
     asked = looks or outages is not None  # a service of one member has nobody to agree with
     return Examined(findings, counters, unjudged=None if asked else "the members were not asked")
 
@@ -73,27 +70,22 @@ def unexplained(outages: Iterable[Outage], faults: Iterable[FaultInterval]) -> l
     """The outages that no fault explains. A fault explains an end of a member that it hit, until it is undone; none
     explains that a member does not serve after the heal. Faults on links, and maintenance, explain no end.
     """
-    undone = [(fault, fault.over) for fault in faults if fault.kind in UNTIL_HEALED]
-    undone += [(fault, fault.healing or fault.over) for fault in faults if fault.kind in UNTIL_STARTED]
-    return [
-        outage
-        for outage in outages
-        if outage.waited
-        or not any(
-            fault.begun <= outage.at <= over and outage.member in re.findall(r"[\w-]+", fault.target)
-            for fault, over in undone
-        )
-    ]
+    ends = [(fault, fault.over) for fault in faults if fault.kind in UNTIL_HEALED]
+    ends += [(fault, fault.healing or fault.over) for fault in faults if fault.kind in UNTIL_STARTED]
+
+    def by(fault: FaultInterval, over: int, outage: Outage) -> bool:
+        return fault.begun <= outage.at <= over and outage.member in re.findall(r"[\w-]+", fault.target)
+
+    return [each for each in outages if each.waited or not any(by(*end, each) for end in ends)]
 
 
 def _outage(view: View, outage: Outage) -> Finding:
-    how = "" if outage.status is None else f" with exit status {outage.status}"
+    kind, how = "member-ended", "ran" if outage.status is None else f"ended with exit status {outage.status}"
+    what = f"at {view.clock(outage.at)} {outage.member} {how}, and no fault explains it"
     if outage.waited:
-        waited = f"did not serve again within {outage.waited / 1e9:.0f} s after the heal"
-        last = f"ended{how} each time that it was started" if how else "ran"
-        kind, what = "member-gone", f"{outage.member} {waited}: it {last}"
-    else:
-        kind, what = "member-ended", f"at {view.clock(outage.at)} {outage.member} ended{how}, and no fault explains it"
+        again = " each time that it was started" * (outage.status is not None)
+        waited = f"{outage.waited / 1e9:.0f} s after the heal"
+        kind, what = "member-gone", f"{outage.member} did not serve again within {waited}: it {how}{again}"
     said = f"{what}; its last words: {shown(outage.words, WORDS)}"
     return Finding(kind, outage.at, (), (), f"So {said}{'' if said.endswith('.') else '.'}")
 

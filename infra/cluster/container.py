@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from docker import DockerClient
 from docker.errors import APIError, NotFound
@@ -43,11 +43,8 @@ GOES_ON: Final = "not paused"
 """The engine's error for a process that goes on. It may call that paused for a moment: news of its pause come late."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """An end of a process that nobody here asked for. at: ns of CLOCK_MONOTONIC. status: its exit status. words: why,
-    by the end of its log.
-    """
+class End(NamedTuple):
+    """How a process ended: when (ns of CLOCK_MONOTONIC), its exit status, and why, by the end of its log."""
 
     at: int
     status: int

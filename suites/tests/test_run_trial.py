@@ -138,8 +138,8 @@ def test_a_member_is_gone_if_nothing_else_is_wrong(
         vars(star.engines["etcd2"]).update(status=status, error=error, **calls)
         if full:
             star.disks.fill("etcd2", "a")
-        environment = Mock(spec=OwnEnvironment, kinds={"etcd": star.kind})
-        environment.cluster.return_value, environment.left_over.return_value = star.cluster, left
+        environment = Mock(spec=OwnEnvironment, kinds={"etcd": star.kind}, links=star.links, disks=Mock())
+        environment.cluster.return_value, environment.disks.active.return_value = star.cluster, left
         with patch.object(nodes, "READY_WITHIN", 0.1), patch.object(members, "READY_WITHIN", 0.1):
             found = members.gone(environment, "etcd")
     assert [(each.member, each.status, each.words) for each in found] == gone

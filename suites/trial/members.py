@@ -77,23 +77,18 @@ def gone(environment: Environment, backend: str) -> list[Outage]:
     the cluster is not ours, or anything else is wrong: something is left of a fault, or the engine starts nothing.
     """
     cluster, begun = environment.cluster(backend), time.monotonic_ns()
-    if not isinstance(environment, OwnEnvironment) or environment.left_over():
+    if not isinstance(environment, OwnEnvironment) or environment.links.active() or environment.disks.active():
         return []
     with contextlib.suppress(Failed):
         cluster.await_ready(mend=partial(node_repair.mend, cluster=cluster))
-    now, known = time.monotonic_ns(), _of_the_release(environment, backend)
-    absent = {node: node.state() for node, health in cluster.all_healths().items() if not health}
-    last = {node: node.process.last_end() for node in absent}
-    unsure = any(state == "paused" or (state == "stopped" and not last[node]) for node, state in absent.items())
-    if unsure or not absent.keys() <= {*known} or now - begun < READY_WITHIN * 1e9:
-        return []
-
-    def outage(node: Node) -> Outage:
-        end = last[node]
+    now, absent = time.monotonic_ns(), []
+    for node in (node for node, health in cluster.all_healths().items() if not health):
+        end, state = node.process.last_end(), node.state()
+        if state == "paused" or (state == "stopped" and not end) or node not in _of_the_release(environment, backend):
+            return []
         status, words = (end.status, end.words) if end else (None, last_words(node.process.logs()))
-        return Outage(node.name, now, status, words, now - begun)
-
-    return list(map(outage, absent))
+        absent.append(Outage(node.name, now, status, words, now - begun))
+    return absent if now - begun >= READY_WITHIN * 1e9 else []
 
 
 def _of_the_release(environment: Environment, backend: str) -> list[Node]:
