@@ -1,6 +1,7 @@
 """How a trial waits, what it looks at meanwhile, and what it says of its workers, without servers."""
 
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import DEFAULT, Mock, patch
@@ -24,6 +25,8 @@ from suites.selection.trial import Trial
 from suites.trial import lane_history, members, run_trial, timeouts
 from suites.trial.broken_trial import NoWayThere
 from suites.trial.launch import to_be_watched
+
+HIT = Record("kill", "etcd2 (leader)", 1, 2, 3, 4, name="kill-server")
 
 
 @cases(
@@ -122,31 +125,24 @@ def test_servers_are_watched_where_clients_see_nothing(lanes: list[str], fault: 
 
 
 @cases(
-    "status, full, left, error, gone",
-    ("it ends whenever it is started", "exited", False, [], "", [("etcd2", 2, "torn")]),
-    ("it runs and does not serve", "running", True, [], "", [("etcd2", None, "it said nothing")]),
-    ("somebody froze it", "paused", False, [], "", []),
-    ("a fault is left", "exited", False, ["etcd2's disk is full"], "", []),
-    ("the engine does not start it", "exited", False, [], "no such file", []),
-    ("all serve", "running", False, [], "", []),
+    "status, done, error, gone",
+    ("it ends whenever it is started", "exited", [], "", [("etcd2", 2, "torn")]),
+    ("it runs and does not serve", "running", ["full"], "", [("etcd2", None, "it said nothing")]),
+    ("somebody froze it", "paused", [], "", []),
+    ("a fault is left", "exited", ["left"], "", []),
+    ("the engine does not start it", "exited", [], "no such file", []),
+    ("all serve", "running", [], "", []),
 )
-def test_a_member_is_gone_if_nothing_else_is_wrong(
-    status: str, full: bool, left: list[str], error: str, gone: list[tuple[str, int | None, str]]
-) -> None:
+def test_a_member_is_gone_if_nothing_else_is_wrong(status: str, done: list[str], error: str, gone: object) -> None:
     with imagined("etcd") as star, patch.object(Etcd, "lost_place", return_value=False):
-        calls = dict.fromkeys(("start", "unpause"), lambda _: None)
-        vars(star.engines["etcd2"]).update(status=status, error=error, **calls)
-        if full:
-            star.disks.fill("etcd2", "a")
-        environment = Mock(spec=OwnEnvironment, kinds={"etcd": star.kind}, links=star.links, disks=Mock())
-        environment.cluster.return_value, environment.disks.active.return_value = star.cluster, left
+        still: dict[str, Any] = dict.fromkeys(("start", "unpause"), lambda _: None)
+        vars(star.engines["etcd2"]).update(status=status, error=error, **still)
+        star.disks.done = {("etcd2", what): what for what in done}
+        disks = Mock(**{"active.return_value": [what for what in done if what == "left"]})
+        environment = Mock(spec=OwnEnvironment, kinds={"etcd": star.kind}, links=star.links, disks=disks)
+        environment.cluster.return_value = star.cluster
         with patch.object(nodes, "READY_WITHIN", 0.1), patch.object(members, "READY_WITHIN", 0.1):
-            found = members.gone(environment, "etcd")
-    assert [(each.member, each.status, each.words) for each in found] == gone
-    assert all(each.waited >= 1e8 for each in found)
-
-
-HIT = Record("kill", "etcd2 (leader)", 1, 2, 3, 4, name="kill-server")
+            assert [(each.member, each.status, each.words) for each in members.gone(environment, "etcd")] == gone
 
 
 @cases(
@@ -154,32 +150,26 @@ HIT = Record("kill", "etcd2 (leader)", 1, 2, 3, 4, name="kill-server")
     ("a member is gone", Failed("not whole"), [], [Outage("etcd2", 2, 2, "torn", 9)], True),
     ("one ended by itself", Failed("not whole"), [Outage("etcd2", 5, 2, "torn")], [], True),
     ("a fault ended it", Failed("not whole"), [Outage("etcd2", 2, 2, "torn")], [], False),
-    ("something else is wrong", Failed("not whole"), [], [], False),
     ("a version is refused", DoesNotStart("no"), [], [Outage("etcd2", 2, 2, "torn", 9)], False),
 )
-def test_a_trial_ends_with_a_verdict_if_a_member_is_to_blame(
-    error: Failed, ends: list[Outage], gone: list[Outage], on: bool
-) -> None:
-    running: Any = object.__new__(run_trial.RunningTrial)
+def test_a_trial_ends_with_a_verdict_if_a_member_is_to_blame(error: Failed, ends: Any, gone: Any, on: bool) -> None:
     lane = next(lane for lane in lanes_of("etcd", registry.load("etcd")) if lane.store == "guarded")
-    running.trial = Trial("etcd", "kill-server", 1, (lane,))
-    running.plan, running.lanes = running.trial.plan_to_run(), [lane_history.RunningLane(lane, ("k",))]
-    running.gone, running.missing, running.looks, running.versions = [], [], [], {"etcd2": "3.5"}
-    running.clock, running.taps, running.environment = 0.0, None, Mock(ours=True)
-    running.environment.cluster().versions.return_value = {"etcd1": "3.6"}
-    running.environment.still_unclean.return_value = []
-    running.runner = Mock(records=[HIT], **{"cycle.side_effect": error})
-    running.actors = running.server = running.watch = running.tell = running.writes = Mock(silences=())
-    told = patch.multiple(members, ends=Mock(return_value=ends), gone=Mock(return_value=gone), look=DEFAULT)
-    calm = patch.object(run_trial.RunningTrial, "_missing_after", return_value={})
+    running: Any = Mock(spec=run_trial.RunningTrial, trial=Trial("etcd", "kill-server", 1, (lane,)), handles=[])
+    vars(running).update(dict.fromkeys(("plan", "runner", "environment", "server", "watch", "tell", "actors"), Mock()))
+    vars(running).update(taps=None, clock=0.0, gone=[], looks=[], missing=[], versions={"etcd2": "3.5"})
+    running.lanes, running._records = [lane_history.RunningLane(lane, ("k",))], [HIT]
+    running.environment.cluster().versions.return_value, running.plan.lasting = {"etcd1": "3.6"}, False
+    running.environment.still_unclean.return_value, running.runner.cycle.side_effect = [], error
+    for name in ("_outages", "_served_after", "_cycle"):
+        getattr(running, name).side_effect = partial(getattr(run_trial.RunningTrial, name), running)
+    seen = patch.multiple(members, ends=Mock(return_value=ends), gone=Mock(return_value=gone))
     read = patch.object(lane_history, "_answered", side_effect=lambda what, _: [] if what == "the store" else (1, ()))
     made = patch.multiple(run_trial, whole=DEFAULT, malformed=Mock(return_value=None))
-    with told, calm, read, made as whole, nullcontext() if on else pytest.raises((Failed, NoWayThere)):
-        running.cycle_until_exercised(0)
-        running.heal()
-        running.collect()
+    with seen, read, made as whole, nullcontext() if on else pytest.raises((Failed, NoWayThere)):
+        run_trial.RunningTrial.cycle_until_exercised(running, 0)
+        run_trial.RunningTrial.heal(running)
+        run_trial.RunningTrial.collect(running)
     if on:
-        _, _, versions, *_, outages, last = whole["whole"].call_args.args
-        assert (versions, outages) == ({"etcd2": "3.5", "etcd1": "3.6"}, [*ends, *gone])
-        assert running.runner.final_heal.called == running.environment.still_unclean.called == (not gone)
-        assert len(last) == (not gone), "the service may not have what a lane keeps in it"
+        _, _, *given, _, outages, last = whole["whole"].call_args.args
+        assert (given[0], outages) == ({"etcd2": "3.5", "etcd1": "3.6"}, [*ends, *gone])
+        assert running.runner.final_heal.called == running._look_at_members.called == bool(len(last)) == (not gone)
