@@ -1,10 +1,11 @@
 """How a trial waits, what it looks at meanwhile, and what it says of its workers, without servers."""
 
+import time
 from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import DEFAULT, Mock, patch
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -130,19 +131,25 @@ def test_servers_are_watched_where_clients_see_nothing(lanes: list[str], fault: 
     ("it runs and does not serve", "running", ["full"], "", [("etcd2", None, "it said nothing")]),
     ("somebody froze it", "paused", [], "", []),
     ("a fault is left", "exited", ["left"], "", []),
+    ("it was not started again and again", "exited", ["fails"], "", []),
+    ("it is another server", "exited", ["other"], "", []),
     ("the engine does not start it", "exited", [], "no such file", []),
     ("all serve", "running", [], "", []),
 )
 def test_a_member_is_gone_if_nothing_else_is_wrong(status: str, done: list[str], error: str, gone: object) -> None:
-    with imagined("etcd") as star, patch.object(Etcd, "lost_place", return_value=False):
+    fails = Failed if "fails" in done else None
+    with imagined("etcd") as star, patch.object(Etcd, "lost_place", return_value=False, side_effect=fails):
         still: dict[str, Any] = dict.fromkeys(("start", "unpause"), lambda _: None)
         vars(star.engines["etcd2"]).update(status=status, error=error, **still)
         star.disks.done = {("etcd2", what): what for what in done}
         disks = Mock(**{"active.return_value": [what for what in done if what == "left"]})
-        environment = Mock(spec=OwnEnvironment, kinds={"etcd": star.kind}, links=star.links, disks=disks)
+        kinds = {"etcd": Mock(auxiliaries=[SimpleNamespace(name="etcd2", package="other" in done)])}
+        environment = Mock(spec=OwnEnvironment, kinds=kinds, links=star.links, disks=disks)
         environment.cluster.return_value = star.cluster
         with patch.object(nodes, "READY_WITHIN", 0.1), patch.object(members, "READY_WITHIN", 0.1):
             assert [(each.member, each.status, each.words) for each in members.gone(environment, "etcd")] == gone
+        noted = [members.ends(environment, "etcd", since) for since in (0, time.monotonic_ns())]
+        assert [len(each) for each in noted] == [status == "exited" and not (error or done), 0]
 
 
 @cases(
@@ -155,7 +162,9 @@ def test_a_member_is_gone_if_nothing_else_is_wrong(status: str, done: list[str],
 def test_a_trial_ends_with_a_verdict_if_a_member_is_to_blame(error: Failed, ends: Any, gone: Any, on: bool) -> None:
     lane = next(lane for lane in lanes_of("etcd", registry.load("etcd")) if lane.store == "guarded")
     running: Any = Mock(spec=run_trial.RunningTrial, trial=Trial("etcd", "kill-server", 1, (lane,)), handles=[])
-    vars(running).update(dict.fromkeys(("plan", "runner", "environment", "server", "watch", "tell", "actors"), Mock()))
+    vars(running).update(
+        dict.fromkeys(("plan", "runner", "environment", "server", "watch", "tell", "actors"), Mock(silences=()))
+    )
     vars(running).update(taps=None, clock=0.0, gone=[], looks=[], missing=[], versions={"etcd2": "3.5"})
     running.lanes, running._records = [lane_history.RunningLane(lane, ("k",))], [HIT]
     running.environment.cluster().versions.return_value, running.plan.lasting = {"etcd1": "3.6"}, False
@@ -164,12 +173,9 @@ def test_a_trial_ends_with_a_verdict_if_a_member_is_to_blame(error: Failed, ends
         getattr(running, name).side_effect = partial(getattr(run_trial.RunningTrial, name), running)
     seen = patch.multiple(members, ends=Mock(return_value=ends), gone=Mock(return_value=gone))
     read = patch.object(lane_history, "_answered", side_effect=lambda what, _: [] if what == "the store" else (1, ()))
-    made = patch.multiple(run_trial, whole=DEFAULT, malformed=Mock(return_value=None))
-    with seen, read, made as whole, nullcontext() if on else pytest.raises((Failed, NoWayThere)):
+    with seen, read, nullcontext() if on else pytest.raises((Failed, NoWayThere)):
         run_trial.RunningTrial.cycle_until_exercised(running, 0)
         run_trial.RunningTrial.heal(running)
-        run_trial.RunningTrial.collect(running)
-    if on:
-        _, _, *given, _, outages, last = whole["whole"].call_args.args
-        assert (given[0], outages) == ({"etcd2": "3.5", "etcd1": "3.6"}, [*ends, *gone])
-        assert running.runner.final_heal.called == running._look_at_members.called == bool(len(last)) == (not gone)
+        (history,) = run_trial.RunningTrial.collect(running)
+        assert (history.facts.versions, history.facts.outages) == ({"etcd2": "3.5", "etcd1": "3.6"}, (*ends, *gone))
+        assert running.runner.final_heal.called == running._look_at_members.called == bool(len(history)) == (not gone)
