@@ -106,16 +106,6 @@ def test_a_node_that_others_stopped_or_paused_is_brought_back(status: str) -> No
     assert engine.status == "running"
 
 
-def test_a_stopped_node_is_not_killed_and_starts_once_both_keys_let_go() -> None:
-    node, engine, _ = made()
-    node.stop("step1")
-    node.kill("step2")
-    node.let_go("step1")
-    assert engine.log == ["stop"]
-    node.let_go("step2")
-    assert engine.log == ["stop", "start"]
-
-
 def test_an_end_that_nobody_asked_for_is_noted_once_until_the_node_serves_again() -> None:
     node, engine, _ = made()
 
