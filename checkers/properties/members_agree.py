@@ -1,4 +1,6 @@
-"""`members-agree`: the members of a service hold the same entries of the locks, and hold what they told the clients.
+"""`members-agree`: the members of a service serve, hold the same entries of the locks, and what they told the clients.
+
+No member ends unless a fault ends it, and after the heal each serves again.
 
 The members are asked one after another, each once it has every change that was acknowledged before; clients may go on
 meanwhile. What a later member holds, and an earlier member must have known, the earlier member must hold as well. Also
@@ -6,17 +8,19 @@ judged are grants whose tokens are numbers of changes, and keys that a client wr
 checkers/CONDITIONS.md, section 14.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from checkers.history.counting import grouped
 from checkers.history.finding import Finding
-from checkers.history.history import Contents, Entry, Facts
+from checkers.history.foreign_values import shown
+from checkers.history.history import Contents, Entry, Facts, FaultInterval, Outage
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.history.view import View
-from checkers.properties.property import Examined, Need, Property
+from checkers.properties.property import Examined, Property
 from checkers.properties.shared_counters import Exercise, fault_missed
 from checkers.properties.story_sentences import listing
 from checkers.row_format import NONE
@@ -24,6 +28,11 @@ from checkers.row_format import NONE
 LOOKS: Final = "looks at all members"
 COMPARED: Final = "entries compared"
 BESIDE: Final = "writes beside the locks compared"
+ENDED: Final = "ends of members by themselves"
+UNTIL_HEALED: Final = ("disk", "clock", "version", "refuse", "failover")
+UNTIL_STARTED: Final = ("kill", "restart", "wipe", "pause")
+"""Kinds of faults under which a server may end: until it serves as before; until it is started, or let go on."""
+WORDS: Final = 200  # how many characters of a server's log a story repeats
 NAMED: Final = 2  # how many entries a story names; it says how many others there are
 
 
@@ -42,15 +51,43 @@ def _examine(view: View) -> Examined:
     counters = {LOOKS: len(looks), COMPARED: sum(len(contents.entries) for contents in others)}
     if beside := sum(contents.beside for contents in others):
         counters[BESIDE] = beside
+    if outages := view.facts.outages:
+        counters[ENDED] = sum(not outage.waited for outage in outages)
     findings = [
         Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows, _conclusion(view, wrong))
         for wrong in _disagreements(view)
     ]
-    return Examined(findings, counters, unjudged=None if looks else "the members were not asked")
+    findings += (_outage(view, outage) for outage in unexplained(outages or (), view.history.faults))
+    asked = looks or outages is not None  # a service of one member has nobody to agree with
+    return Examined(findings, counters, unjudged=None if asked else "the members were not asked")
 
 
 def _exercise(view: View) -> Exercise:
     return Exercise(fault_missed(view) if len(view.holds) else "nobody was granted the lock", {})
+
+
+def unexplained(outages: Iterable[Outage], faults: Iterable[FaultInterval]) -> list[Outage]:
+    """The outages that no fault explains. A fault explains an end of a member that it hit, until it is undone; none
+    explains that a member does not serve after the heal. Faults on links, and maintenance, explain no end.
+    """
+    ends = [(fault, fault.over) for fault in faults if fault.kind in UNTIL_HEALED]
+    ends += [(fault, fault.healing or fault.over) for fault in faults if fault.kind in UNTIL_STARTED]
+
+    def by(fault: FaultInterval, over: int, outage: Outage) -> bool:
+        return fault.begun <= outage.at <= over and outage.member in re.findall(r"[\w-]+", fault.target)
+
+    return [each for each in outages if each.waited or not any(by(*end, each) for end in ends)]
+
+
+def _outage(view: View, outage: Outage) -> Finding:
+    kind, how = "member-ended", "ran" if outage.status is None else f"ended with exit status {outage.status}"
+    what = f"at {view.clock(outage.at)} {outage.member} {how}, and no fault explains it"
+    if outage.waited:
+        again = " each time that it was started" * (outage.status is not None)
+        waited = f"{outage.waited / 1e9:.0f} s after the heal"
+        kind, what = "member-gone", f"{outage.member} did not serve again within {waited}: it {how}{again}"
+    said = f"{what}; its last words: {shown(outage.words, WORDS)}"
+    return Finding(kind, outage.at, (), (), f"So {said}{'' if said.endswith('.') else '.'}")
 
 
 def _disagreements(view: View) -> list[Disagreement]:
@@ -177,6 +214,4 @@ def _conclusion(view: View, wrong: Disagreement) -> str:
     return f"So at {view.clock(wrong.at)} {what} {listing([*wrong.what[:NAMED], *more])}."
 
 
-MEMBERS_AGREE: Final = Property(
-    "members-agree", _examine, _exercise, needs=frozenset({Need.COPIES}), of_the_service=True, final=True
-)
+MEMBERS_AGREE: Final = Property("members-agree", _examine, _exercise, of_the_service=True, final=True)

@@ -31,7 +31,6 @@ class Need(StrEnum):
     SHARED = "a method acquire_shared(name, timeout)"
     REENTRANT = "reentrant = True"
     RENEWED = "renewed = True"
-    COPIES = "a backend whose nodes hold the same"
 
 
 EXCLUDES: Final = frozenset({Need.EXCLUDES})

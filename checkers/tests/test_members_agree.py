@@ -1,14 +1,16 @@
 """The contents of a service's members are compared with each other and with the answers that clients got."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec import convert
 
-from checkers.claims import Verdict
-from checkers.history.history import Contents, Entry, Facts
-from checkers.tests.build import GOOD, VALID, Book, known
+from checkers.claims import Hazard, Verdict
+from checkers.history.history import Contents, Entry, Facts, FaultInterval, Outage
+from checkers.properties.members_agree import unexplained
+from checkers.tests.build import GOOD, VALID, VIOLATED, Book, known
+from infra.faults.target import Kind
 
 
 def contents(member: str, at: int, number: int, *entries: Entry, whole: str = "") -> Contents:
@@ -127,8 +129,39 @@ test_the_story_names_member_and_grant = known(
 )
 
 
+def ended(status: int | None = 2, waited: int = 0, **facts: Any) -> Book:
+    return same(key(7), outages=(Outage("y", 20, status, "torn", waited),), **facts)
+
+
+HIT, EARLY = {"kind": "kill", "target": "x, y"}, (Hazard("members-agree", ("p",), "revoked-early"),)
+BY_ITSELF = {"kind": "member-ended", "at": 20, "told": ("y ended with exit status 2, and no fault explains it; its",)}
+ENDS = ("y did not serve again within 60 s after the heal: it ended with exit status 2 each time that it was started;",)
+RUNS = ("after the heal: it ran; its last words: torn.", "It costs no data, only time.")
+
+test_members_serve_and_do_not_end_by_themselves = known(
+    "members-agree",
+    ("one ended", ended(), {**BY_ITSELF, "word": Verdict.VIOLATED}),
+    ("a fault ended it", ended().fault("f", 15, 25, **HIT), {**VALID, "ends of members by themselves": 1}),
+    ("no weakness did", ended(hazards=EARLY, fault_names=("p",)).fault("p", 1, 9, kind="pause"), VIOLATED),
+    ("one is gone", ended(2, 60 * 10**9).fault("f", 1, 0, **HIT), {"kind": "member-gone", "told": ENDS}),
+    ("it runs", ended(None, 60 * 10**9), {"kind": "member-gone", "told": RUNS}),
+    ("of one member", Book(outages=()).acquire(1, 2, 1).release(3, 4, 1), {**GOOD, "word": Verdict.UPHELD}),
+)
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_a_fault_explains_an_end_of_the_member_that_it_hit_until_it_is_undone(kind: str) -> None:
+    until = 50 if kind in ("disk", "clock", "failover", "version", "refuse") else 0
+    until = 40 if kind in ("pause", "kill", "restart", "wipe") else until
+    every = [Outage(member, at, 1, "") for member in ("y", "y-replica") for at in range(60)]
+    for healed, over in ((50, until), (0, until and 60)):
+        hit = FaultInterval("f", kind, "x, y (leader) after 9 writes", 20, 25, 40 if healed else 0, healed)
+        explained = {(each.member, each.at) for each in every} - {(e.member, e.at) for e in unexplained(every, [hit])}
+        assert explained == {("y", at) for at in range(20, over + 1) if at < 60}
+
+
 def test_contents_of_members_are_read_back_as_they_were_stored() -> None:
-    facts = same(key(7)).facts
+    facts = ended().facts
     assert convert(asdict(facts), Facts) == facts
 
 

@@ -3,17 +3,20 @@
 import contextlib
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
+from infra.cluster.exit_reason import last_words
 from infra.cluster.migration import Carry
 from infra.docker.client import TIMEOUT, failing
 from infra.docker.compose import BOOTED, containers
@@ -26,6 +29,8 @@ State = Literal["running", "paused", "stopped"]
 
 STOPS_WITHIN: Final = 10
 """Seconds for an orderly end, before it is killed."""
+LAST: Final = 5.0
+"""Seconds before its end in which a process may write why it ends. What it wrote earlier is about something else."""
 VENDOR: Final = "org.opencontainers.image.vendor"
 """Label of images of others: https://specs.opencontainers.org/image-spec/annotations/"""
 _CONTAINER: Final = re.compile(r"[0-9a-f]{64}")
@@ -36,6 +41,14 @@ DYING: Final = "is zombie"
 """The engine's error when it no longer waits for a killed process to end. The process may end all the same."""
 GOES_ON: Final = "not paused"
 """The engine's error for a process that goes on. It may call that paused for a moment: news of its pause come late."""
+
+
+class End(NamedTuple):
+    """How a process ended: when (ns of CLOCK_MONOTONIC), its exit status, and why, by the end of its log."""
+
+    at: int
+    status: int
+    words: str
 
 
 class ServerProcess(Protocol):
@@ -79,6 +92,10 @@ class ServerProcess(Protocol):
     def logs(self) -> bytes:
         """Everything that it wrote to its outputs, with times."""
         return b""
+
+    def last_end(self) -> End | None:
+        """Its last end; None if it has not ended, or the engine could not start it, or we cannot know."""
+        return None
 
     def has_clock(self) -> bool:
         """Whether its clock can be moved."""
@@ -142,6 +159,18 @@ class Container(ServerProcess):
 
     def logs(self) -> bytes:
         return bytes(self._ask(self.client.api.logs, timestamps=True))
+
+    def last_end(self) -> End | None:
+        """Reckons with the engine's clock alone, which may differ from ours."""
+        state = self._ask(self.client.api.inspect_container)["State"]
+        if state["Status"] != "exited" or state["Error"]:
+            return None
+        ended = datetime.fromisoformat(state["FinishedAt"])
+        with failing(self.node):
+            ago = datetime.fromisoformat(self.client.api.info()["SystemTime"]) - ended
+        log = bytes(self._ask(self.client.api.logs, timestamps=True, since=ended.timestamp() - LAST))
+        words = "the kernel ended it for want of memory" if state["OOMKilled"] else last_words(log)
+        return End(time.monotonic_ns() - max(round(ago.total_seconds() * 1e9), 0), state["ExitCode"], words)
 
     def has_clock(self) -> bool:
         return clock_skew.movable(self.client, self.container)

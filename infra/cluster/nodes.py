@@ -11,7 +11,7 @@ from infra.backends.answers import Health
 from infra.backends.backend import Backend, Server
 from infra.cluster import clock_skew
 from infra.cluster.clock_skew import Skew
-from infra.cluster.container import ServerProcess, State
+from infra.cluster.container import End, ServerProcess, State
 from infra.cluster.exit_reason import last_words
 from infra.errors import Failed
 from infra.network.links import BY_HAND, Links
@@ -32,6 +32,8 @@ class Node(Server):
     """A member or an auxiliary of a backend: the wanted state of its process, and what it answers.
 
     process  the process, for questions about its image, its logs and its clock. To act on it, use the verbs below.
+    ends     how the process ended by itself, as far as a verb or a heal came upon it. Left out are further ends before
+             it serves again, and those before it serves without its data, or as another image, for the first time.
 
     Every verb is idempotent and raises Failed when the engine cannot do it. Faults overlap, so an action on a node is
     stored under the key (`by`) that wants it. A node that two keys paused goes on when both have let it go. A node that
@@ -54,7 +56,9 @@ class Node(Server):
         self.kind: Final = kind
         self.process: Final = process
         self._links = links
-        self._dead = False
+        self.ends: Final[list[End]] = []
+        self._yet_to_serve = False  # whether an end is left out
+        self._dead = False  # whether it is down because we ended it, or for a reason that we know
         self._wishes: dict[str, State] = {}
         self._skews: dict[str, Skew] = {}
         self._refusals: set[str] = set()
@@ -105,13 +109,14 @@ class Node(Server):
         """
         if not self.process.image():
             raise Failed(f"{self.name}: the version of a target is not ours to change")
-        self._down(self.state(), orderly=True)
+        self._down(self._looked_at(), orderly=True)
         try:
             meanwhile()
         except BaseException:
             self._settle()
             raise
         self.process.remake(image)
+        self._yet_to_serve = True
         self._clock = ()
         self._dead = False
         self._links.revive(self.name)
@@ -125,6 +130,7 @@ class Node(Server):
         if (state := self.state()) != "stopped":
             raise Failed(f"{self.name} is {state}: only the data of a node that is down can be removed")
         self.process.wipe()
+        self._yet_to_serve = True
 
     def wanted(self) -> State:
         """The state that all keys together want: the strongest of their wishes."""
@@ -159,7 +165,10 @@ class Node(Server):
             self._settle()
 
     def bury(self) -> None:
-        """Have its links refuse after it ended by itself. It takes as long as Toxiproxy dials its address: 3-30 s."""
+        """Have its links refuse after it ended for a reason that we know: no end by itself, for `ends`. It takes as
+        long as Toxiproxy dials its address: 3-30 s.
+        """
+        self._dead = True
 
         def buried() -> bool:
             try:
@@ -173,7 +182,9 @@ class Node(Server):
 
     def health(self) -> Health | None:
         """Its health, asked past the proxies; None when it does not serve."""
-        return None if self._dead else self.kind.probe(self)
+        health = None if self._dead else self.kind.probe(self)
+        self._yet_to_serve &= health is None
+        return health
 
     def ready(self) -> bool:
         return self.health() is not None
@@ -187,7 +198,7 @@ class Node(Server):
 
     def _settle(self, *, orderly: bool = False) -> None:
         """Bring the process, its clock and its refusal of writes to what all keys together want."""
-        wanted, state = self.wanted(), self.state()
+        wanted, state = self.wanted(), self._looked_at()
         if wanted == "stopped":
             self._down(state, orderly=orderly)
         else:
@@ -208,6 +219,14 @@ class Node(Server):
                     self._refuses = refuse
             if wanted == "paused" and state != "paused":
                 self.process.pause()
+
+    def _looked_at(self) -> State:
+        """The state of its process. An end by itself is noted."""
+        state = self.state()
+        if state == "stopped" and not (self._dead or self._yet_to_serve) and (end := self.process.last_end()):
+            self.ends.append(end)
+            self._yet_to_serve = True
+        return state
 
     def _down(self, state: State, *, orderly: bool) -> None:
         self._dead = True
@@ -283,8 +302,8 @@ class Cluster:
             time.sleep(POLL)
 
     def versions(self) -> dict[str, str]:
-        """Member -> version. Raises Failed when a member does not serve."""
-        return dict(zip((node.name for node in self.nodes), self._pool.map(Node.version, self.nodes), strict=True))
+        """Member -> version, of the members that serve."""
+        return {node.name: health.version for node, health in zip(self.nodes, self.healths(), strict=True) if health}
 
     def close(self) -> None:
         """End our threads; the nodes stay."""

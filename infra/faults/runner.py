@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
 from infra.faults import fault
+from infra.faults.all_faults import FAULTS
 from infra.faults.fault import FaultInjection
 from infra.faults.plan import Plan, Step
 from infra.faults.target import Hit, Target
@@ -27,11 +28,12 @@ class Record(Hit):
 
 @dataclass(slots=True)
 class _On:
-    """A fault that is applied, or is about to be. until: ns; when its heal is due."""
+    """A fault that is applied, or is about to be. begun: ns. until: ns; when its heal is due."""
 
     step: Step
     injection: FaultInjection
     target: Target
+    begun: int
     until: int = 0
     hits: list[Hit] = field(default_factory=list)
 
@@ -66,6 +68,9 @@ class Runner:
                 self._say(f"healed in {self._since(healing):.1f} s")
             finally:
                 for active in on:
+                    if not active.hits:  # nobody knows whom it hit, and since when
+                        members, kind = ", ".join(self._target.members), FAULTS[active.step.fault].kind
+                        active.hits.append(Hit(kind, members, active.begun, 0))
                     self._note(active, healing)
             raise
 
@@ -97,16 +102,15 @@ class Runner:
     def _begin(self, step: Step, on: list[_On]) -> None:
         clock = self._target.clock
         target = replace(self._target, by=f"step{next(self._keys)}", alone=not on)
-        active = _On(step, step.injection(self._plan.backend, self._plan.members), target)
+        active = _On(step, step.injection(self._plan.backend, self._plan.members), target, clock.now())
         on.append(active)
-        begun = clock.now()
         try:
             active.hits += active.injection.apply(target)
         except fault.Nobody:
             if target.alone:
                 raise
         for other in on[:-1]:
-            other.until += clock.now() - begun
+            other.until += clock.now() - active.begun
         for hit in active.hits:
             self._say(f"{step.fault}: applied after {(hit.applied - hit.begun) / 1e9:.1f} s: {hit.target}")
         if not active.hits:

@@ -79,9 +79,18 @@ class Engine:
         self.skews: list[clock_skew.Skew] = []
         self.refuses = False
         self.forgets = True  # whether it takes writes again after a restart
+        self.error = ""  # why it could not be started
 
     def inspect_container(self, _: str) -> dict[str, Any]:
-        return {"State": {"Status": self.status}}
+        ended = {"FinishedAt": "2026-01-01T00:00:07.123456789Z", "ExitCode": 2, "OOMKilled": False}
+        return {"State": {"Status": self.status, "Error": self.error, **ended}, "Config": {"Image": "mine:1"}}
+
+    def info(self) -> dict[str, str]:
+        return {"SystemTime": "2026-01-01T02:00:09.2+02:00"}
+
+    def logs(self, _: str, *, timestamps: bool, since: float = 0.0) -> bytes:
+        assert timestamps
+        return b"T panic: torn\n" if 1767225602 < since < 1767225603 else b""
 
     def _become(self, status: str, name: str, legal_from: str = "running") -> None:
         assert self.status == legal_from, f"{name} while {self.status}"

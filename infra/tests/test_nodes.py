@@ -1,6 +1,8 @@
 """Nodes on an engine that only remembers its state: several keys want changes of one node; nodes get images back."""
 
 import subprocess
+import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -104,14 +106,24 @@ def test_a_node_that_others_stopped_or_paused_is_brought_back(status: str) -> No
     assert engine.status == "running"
 
 
-def test_a_stopped_node_is_not_killed_and_starts_once_both_keys_let_go() -> None:
+def test_an_end_that_nobody_asked_for_is_noted_once_until_the_node_serves_again() -> None:
     node, engine, _ = made()
-    node.stop("step1")
-    node.kill("step2")
-    node.let_go("step1")
-    assert engine.log == ["stop"]
-    node.let_go("step2")
-    assert engine.log == ["stop", "start"]
+
+    def noted(*before: Callable[[], object], error: str = "", ends: Callable[[], object] = node.revive) -> int:
+        for each in (*before, node.revive):
+            each()
+        engine.status, engine.error = "exited", error
+        ends()
+        return len(node.ends)
+
+    kill, start, serve = lambda: node.kill("a"), lambda: node.let_go("a"), node.health
+    assert [noted(kill, start), noted(), noted(serve, kill, start), noted()] == [1, 1, 2, 2]
+    assert [noted(serve, kill, node.wipe, start), noted(serve, lambda: node.replace("x"))] == [2, 2]
+    assert [noted(serve, error="no such file"), noted(serve, ends=kill)] == [2, 3]
+    assert noted(start, serve, ends=lambda: [each() for each in (node.bury, node.revive)]) == 3
+    assert noted(serve, ends=lambda: node.replace("x")) == 4
+    assert (node.ends[0].status, node.ends[0].words) == (2, "torn")
+    assert 2 < (time.monotonic_ns() - node.ends[0].at) / 1e9 < 60, "by the engine's own clock"
 
 
 def test_skews_of_a_clock_add_up_and_wait_while_the_node_is_paused_or_down() -> None:

@@ -225,7 +225,10 @@ def test_a_fault_that_fails_heals_everything() -> None:
     with pytest.raises(Failed, match="nobody leads"):
         running.cycle()
     assert world.healed[-3:] == ["workers", "environment", "cluster"]
-    assert [record.name for record in running.records] == ["freeze-holder"]
+    assert [(record.name, record.applied > 0) for record in running.records] == [
+        ("freeze-holder", True),
+        ("isolate-leader-drop", False),
+    ]
 
 
 def test_the_runner_reports_each_event_as_it_happens() -> None:

@@ -12,7 +12,6 @@ from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import Standing, standing
 from checkers.properties.all_properties import OF_THE_SERVICE, PROPERTIES
 from checkers.properties.property import Need
-from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS
 from suites.lock import LockClient, grain_of
 from suites.locks import registry
@@ -205,7 +204,6 @@ def features(lock: type[LockClient]) -> frozenset[Need]:
         Need.SHARED: hasattr(lock, "acquire_shared"),
         Need.REENTRANT: lock.reentrant,
         Need.RENEWED: lock.renewed,
-        Need.COPIES: bool(BACKENDS[lock.backend].copies),
     }
     return frozenset(need for need, has in there.items() if has)
 

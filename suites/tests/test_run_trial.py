@@ -1,20 +1,28 @@
 """A trial without servers: how it waits, what it looks at meanwhile, what it says of its workers, what is stored."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import Mock, patch
 
 import pytest
 
-from checkers.history.history import FaultInterval, History
+from checkers.history.history import FaultInterval, History, Outage
 from checkers.history.view import View
 from checkers.row_format import F
 from checkers.tests.build import Book, cases
 from infra.backends import BACKENDS
+from infra.backends.etcd import Etcd
+from infra.cluster import nodes
+from infra.cluster.node_repair import DoesNotStart
+from infra.errors import Failed
 from infra.faults.link_probe import Prober, Watch
 from infra.faults.runner import Record
+from infra.own_environment import OwnEnvironment
+from infra.tests.imagined import imagined
 from results.pages import trial_page
 from results.record import LaneRecord
 from results.terminal.event_journal import Event
@@ -22,9 +30,12 @@ from suites.lanes.lane import lane_named, lanes_of
 from suites.locks import registry
 from suites.selection.trial import Trial
 from suites.tests.selections import asked
-from suites.trial import lane_history, run_trial, timeouts
+from suites.trial import lane_history, members, run_trial, timeouts
+from suites.trial.broken_trial import NoWayThere
 from suites.trial.launch import to_be_watched
 from suites.trial.metadata import CpuMeter, described, rolled, stalled
+
+HIT = Record("kill", "etcd2 (leader)", 1, 2, 3, 4, name="kill-server")
 
 
 @cases(
@@ -130,6 +141,62 @@ def test_servers_are_watched_where_clients_see_nothing(lanes: list[str], fault: 
     environment.members.side_effect = lambda backend: BACKENDS[backend].members
     environment.endpoints_of.side_effect = "{} by {}".format
     assert to_be_watched(trial, environment) == watched
+
+
+@cases(
+    "status, done, error, gone",
+    ("it ends whenever it is started", "exited", [], "", [("etcd2", 2, "torn")]),
+    ("it runs and does not serve", "running", ["full"], "", [("etcd2", None, "it said nothing")]),
+    ("somebody froze it", "paused", [], "", []),
+    ("a fault is left", "exited", ["left"], "", []),
+    ("it was not started again and again", "exited", ["fails"], "", []),
+    ("it is another server", "exited", ["other"], "", []),
+    ("the engine does not start it", "exited", [], "no such file", []),
+    ("all serve", "running", [], "", []),
+)
+def test_a_member_is_gone_if_nothing_else_is_wrong(status: str, done: list[str], error: str, gone: object) -> None:
+    fails = Failed if "fails" in done else None
+    with imagined("etcd") as star, patch.object(Etcd, "lost_place", return_value=False, side_effect=fails):
+        still: dict[str, Any] = dict.fromkeys(("start", "unpause"), lambda _: None)
+        vars(star.engines["etcd2"]).update(status=status, error=error, **still)
+        star.disks.done = {("etcd2", what): what for what in done}
+        disks = Mock(**{"active.return_value": [what for what in done if what == "left"]})
+        kinds = {"etcd": Mock(auxiliaries=[SimpleNamespace(name="etcd2", package="other" in done)])}
+        environment = Mock(spec=OwnEnvironment, kinds=kinds, links=star.links, disks=disks)
+        environment.cluster.return_value = star.cluster
+        with patch.object(nodes, "READY_WITHIN", 0.1), patch.object(members, "READY_WITHIN", 0.1):
+            assert [(each.member, each.status, each.words) for each in members.gone(environment, "etcd")] == gone
+        noted = [members.ends(environment, "etcd", since) for since in (0, time.monotonic_ns())]
+        assert [len(each) for each in noted] == [status == "exited" and not (error or done), 0]
+
+
+@cases(
+    "error, ends, gone, on",
+    ("a member is gone", Failed("not whole"), [], [Outage("etcd2", 2, 2, "torn", 9)], True),
+    ("one ended by itself", Failed("not whole"), [Outage("etcd2", 5, 2, "torn")], [], True),
+    ("a fault ended it", Failed("not whole"), [Outage("etcd2", 2, 2, "torn")], [], False),
+    ("a version is refused", DoesNotStart("no"), [], [Outage("etcd2", 2, 2, "torn", 9)], False),
+)
+def test_a_trial_ends_with_a_verdict_if_a_member_is_to_blame(error: Failed, ends: Any, gone: Any, on: bool) -> None:
+    lane = next(lane for lane in lanes_of("etcd", registry.load("etcd")) if lane.store == "guarded")
+    running: Any = Mock(spec=run_trial.RunningTrial, trial=Trial("etcd", "kill-server", 1, (lane,)), handles=[])
+    vars(running).update(
+        dict.fromkeys(("plan", "runner", "environment", "server", "watch", "tell", "actors"), Mock(silences=()))
+    )
+    vars(running).update(taps=None, clock=0.0, gone=[], looks=[], missing=[], versions={"etcd2": "3.5"})
+    running.lanes, running._records = [lane_history.RunningLane(lane, ("k",))], [HIT]
+    running.environment.cluster().versions.return_value, running.plan.lasting = {"etcd1": "3.6"}, False
+    running.environment.still_unclean.return_value, running.runner.cycle.side_effect = [], error
+    for name in ("_outages", "_served_after", "_cycle"):
+        getattr(running, name).side_effect = partial(getattr(run_trial.RunningTrial, name), running)
+    seen = patch.multiple(members, ends=Mock(return_value=ends), gone=Mock(return_value=gone))
+    read = patch.object(lane_history, "_answered", side_effect=lambda what, _: [] if what == "the store" else (1, ()))
+    with seen, read, nullcontext() if on else pytest.raises((Failed, NoWayThere)):
+        run_trial.RunningTrial.cycle_until_exercised(running, 0)
+        run_trial.RunningTrial.heal(running)
+        (history,) = run_trial.RunningTrial.collect(running)
+        assert (history.facts.versions, history.facts.outages) == ({"etcd2": "3.5", "etcd1": "3.6"}, (*ends, *gone))
+        assert running.runner.final_heal.called == running._look_at_members.called == bool(len(history)) == (not gone)
 
 
 SECOND = 10**9

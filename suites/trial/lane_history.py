@@ -13,7 +13,7 @@ import numpy.typing as npt
 from checkers import row_format
 from checkers.check import missing
 from checkers.claims import ANY, NO_FAULT, matches
-from checkers.history.history import DTYPE, Contents, Facts, FaultInterval, History, from_rows, read_recording
+from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
 from checkers.history.interval_sets import Span, shared_by, united
 from checkers.properties.all_properties import OF_THE_SERVICE
 from checkers.properties.recovery import NO_SERVICE
@@ -108,15 +108,14 @@ def whole(
     running: RunningLane,
     versions: Mapping[str, str],
     records: Sequence[Record],
-    silences: Sequence[tuple[int, int]],
-    looks: Sequence[tuple[Contents, ...]],
+    seen: Mapping[str, Any],
     last: npt.NDArray[Any],
 ) -> History:
     """The whole history: every recording with its error texts, and `last`, the rows of `final_reads`.
 
-    silences, looks: as in `Facts`. The recordings are gone afterwards.
+    seen: silences, looks and outages, as in `Facts`. The recordings are gone afterwards.
     """
-    facts = replace(_facts(trial, running, versions, records), silences=tuple(silences), looks=tuple(looks))
+    facts = replace(_facts(trial, running, versions, records), **seen)
     parts, errors = [], [""]
     for handle in running.handles:
         rows = read_recording(handle.spec.recording)
@@ -195,9 +194,13 @@ def _unreached(lane: Lane, members: Sequence[str], records: Sequence[Record]) ->
 
 def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:
     """The history of these rows, with the faults of the trial except those on workers of other lanes."""
-    mine = (asdict(record) for record in records if record.lane in ("", facts.lane))
-    faults = [FaultInterval(**{name: each[name] for name in OF_FAULTS}) for each in mine]
-    return from_rows(facts, rows, faults, errors)
+    return from_rows(facts, rows, intervals(records, facts.lane), errors)
+
+
+def intervals(records: Sequence[Record], lane: str = "") -> list[FaultInterval]:
+    """The faults of a trial except those on workers of other lanes than this one."""
+    mine = (asdict(record) for record in records if record.lane in ("", lane))
+    return [FaultInterval(**{name: each[name] for name in OF_FAULTS}) for each in mine]
 
 
 def _dying(handle: Handle) -> npt.NDArray[Any]:
@@ -217,15 +220,18 @@ def _dying(handle: Handle) -> npt.NDArray[Any]:
     return rows
 
 
-def final_reads(lanes: Sequence[RunningLane], environment: Environment) -> list[npt.NDArray[Any]]:
+def final_reads(
+    lanes: Sequence[RunningLane], environment: Environment, *, whole: bool = True
+) -> list[npt.NDArray[Any]]:
     """For each lane, a row for each key, as if all keys were read at once, past fences and links. Raises TrialBroke if
-    a key cannot be read.
+    a key cannot be read. whole: whether all members serve; if not, there are no rows for what the lock service keeps.
     """
+    lanes = [each if whole or each.lane.store != GUARDED else replace(each, keys=()) for each in lanes]
     rows = np.zeros(sum(len(running.keys) for running in lanes), DTYPE)
     rows["inv"] = time.monotonic_ns()
     contents = [*_contents(lanes, environment)]
     rows["ret"] = time.monotonic_ns()
-    rows["value"], rows["base"] = zip(*((value, len(elements)) for value, elements in contents), strict=True)
+    rows["value"], rows["base"] = [value for value, _ in contents], [len(elements) for _, elements in contents]
     rows["key"] = [number for running in lanes for number in range(len(running.keys))]
     rows["f"], rows["outcome"], rows["flags"] = F.READ, Outcome.OK, row_format.FINAL
     rows["token"], rows["process"] = row_format.NONE, -1

@@ -1,16 +1,24 @@
-"""What each member of a service holds of a trial's locks, lane by lane. Members are asked past all links."""
+"""What each member of a service holds of a trial's locks, lane by lane, and which members ended, or do not serve any
+more. Members are asked past all links.
+"""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 from urllib.parse import unquote
 
-from checkers.history.history import Contents, Entry
+from checkers.history.history import Contents, Entry, Outage
 from infra.backends.answers import NO_ANSWER, Held
 from infra.backends.backend import Server, Trait
 from infra.background_writes import BackgroundWrites
+from infra.cluster import node_repair
+from infra.cluster.exit_reason import last_words
+from infra.cluster.nodes import READY_WITHIN, Node
 from infra.environment import Environment
+from infra.errors import Failed
+from infra.own_environment import OwnEnvironment
 from suites.trial.lane_history import RunningLane
 from suites.worker.pool import TrialBroke
 
@@ -52,6 +60,41 @@ def look(
         return Contents(member, begun, answered, held.first, held.last, mine, held.whole, *beside.get(member, ()))
 
     return {lane.lane.name: tuple(of(lane, answer) for answer in answers) for lane in lanes}
+
+
+def ends(environment: Environment, backend: str, since: int) -> list[Outage]:
+    """How members ended by themselves since a moment (ns), as far as anybody came upon it."""
+    return [
+        Outage(node.name, end.at, end.status, end.words)
+        for node in _of_the_release(environment, backend)
+        for end in node.ends
+        if end.at >= since
+    ]
+
+
+def gone(environment: Environment, backend: str) -> list[Outage]:
+    """The members that still do not serve in `READY_WITHIN` seconds, though they are started again and again. Empty if
+    the cluster is not ours, or anything else is wrong: something is left of a fault, or the engine starts nothing.
+    """
+    cluster, begun = environment.cluster(backend), time.monotonic_ns()
+    if not isinstance(environment, OwnEnvironment) or environment.links.active() or environment.disks.active():
+        return []
+    with contextlib.suppress(Failed):
+        cluster.await_ready(mend=partial(node_repair.mend, cluster=cluster))
+    now, absent = time.monotonic_ns(), []
+    for node in (node for node, health in cluster.all_healths().items() if not health):
+        end, state = node.process.last_end(), node.state()
+        if state == "paused" or (state == "stopped" and not end) or node not in _of_the_release(environment, backend):
+            return []
+        status, words = (end.status, end.words) if end else (None, last_words(node.process.logs()))
+        absent.append(Outage(node.name, now, status, words, now - begun))
+    return absent if now - begun >= READY_WITHIN * 1e9 else []
+
+
+def _of_the_release(environment: Environment, backend: str) -> list[Node]:
+    """The members, and the auxiliaries whose server is the backend's own."""
+    others = {auxiliary.name for auxiliary in environment.kinds[backend].auxiliaries if auxiliary.package}
+    return [node for node in environment.cluster(backend).everybody if node.name not in others]
 
 
 def _beside(

@@ -80,8 +80,8 @@ def about(trial: Trial) -> dict[str, Any]:
 
 
 def servers(environment: Environment, backend: str) -> dict[str, Any]:
-    """Versions, images, how servers were started (Toxiproxy and the store too), and which clock times operations and
-    whether faults can move those of servers. Raises Failed when a server does not answer.
+    """Images, how servers were started (Toxiproxy and the store too), and which clock times operations and whether
+    faults can move those of servers. Raises Failed when a container is gone.
     """
     cluster = environment.cluster(backend)
     nodes = cluster.everybody
@@ -90,7 +90,6 @@ def servers(environment: Environment, backend: str) -> dict[str, Any]:
     if moved:
         whose = "faults on clocks move the wall clocks of servers (a preloaded library), their monotonic ones stay real"
     return {
-        "versions": cluster.versions(),
         "nodes": {**{node.name: node.process.made_from() for node in nodes}, **environment.made_from()},
         "clock": f"{_OURS}; {whose}",
     }

@@ -5,7 +5,7 @@ that it judges was exercised, or until its deadline. Then it heals, ends the wor
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from checkers.check import Lack, broken, check
 from checkers.check import missing as not_exercised
-from checkers.history.history import History, malformed
+from checkers.history.history import History, Outage, malformed
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
+from checkers.properties.members_agree import unexplained
 from checkers.properties.recovery import RECOVERY
 from checkers.properties.story_sentences import listing
 from checkers.row_format import Command, State
@@ -40,7 +41,7 @@ from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
 from suites.selection.trial import Trial, named
 from suites.trial import members, target_cleanup, timeouts
 from suites.trial.broken_trial import NoWayThere
-from suites.trial.lane_history import RunningLane, final_reads, on_one_clock, so_far, warm, whole
+from suites.trial.lane_history import RunningLane, final_reads, intervals, on_one_clock, so_far, warm, whole
 from suites.trial.launch import TAPPED, fit, launch, share_of_a_core, to_be_watched
 from suites.trial.metadata import CpuMeter, about, rolled, servers, stalled
 from suites.trial.worker_control import WorkerControl
@@ -114,6 +115,7 @@ class RunningTrial:
         self.unexercised: list[RunningLane] = []
         self.stuck: list[Handle] = []  # workers that had to be killed at the end
         self.looks: list[Mapping[str, members.Look]] = []  # what members held, by lane, each time that they were asked
+        self.gone: list[Outage] = []  # members that do not serve though everything was healed
         self.writes = target.writes  # the client that writes beside the locks, if a fault needs one
 
     @property
@@ -156,9 +158,11 @@ class RunningTrial:
         deadline = max(deadline * max(longer, 1.0), duration)
         while True:
             began = time.monotonic()
-            self._cycle()
+            served = self._cycle()
             linger = max(timeouts.LINGER, (time.monotonic() - began) / 3) if deadline else 0.0
-            self.missing.append(self._missing_after(linger))
+            self.missing.append(self._missing_after(linger if served else 0.0))
+            if not served:
+                return
             passed = time.monotonic() - self.clock
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
                 if not self.plan.lasting:  # no fault is on any more
@@ -178,7 +182,8 @@ class RunningTrial:
         try:
             for handle in self.handles:  # they end while it is made sure that all faults are undone
                 handle.ask(Command.FINISH)
-            self.runner.final_heal()
+            if not self.gone:  # else all was healed, in vain
+                self._served_after(self.runner.final_heal)
             within = timeouts.workers_end_within(self.trial)
             self.tell(waits("the workers to end", within))
             self.stuck = self.server.finish(self.handles, within)
@@ -191,20 +196,39 @@ class RunningTrial:
         """The history of each lane. Raises WorkerBroke for bad grants, TrialBroke if a key cannot be read or the
         environment is not clean.
         """
-        if unclean := self.environment.still_unclean(READY_WITHIN):
-            raise TrialBroke(f"after the trial: {'; '.join(unclean)}")
-        self._look_at_members(quiet=True)
-        versions = self.environment.cluster(self.trial.backend).versions()
-        records, silences = self._records, self.watch.silences
+        if not self.gone:
+            if unclean := self.environment.still_unclean(READY_WITHIN):
+                raise TrialBroke(f"after the trial: {'; '.join(unclean)}")
+            self._look_at_members(quiet=True)
+        self.versions = {**self.versions, **self.environment.cluster(self.trial.backend).versions()}
+        records, seen = self._records, {"silences": (*self.watch.silences,), "outages": (*self._outages(),)}
 
         def history(lane: RunningLane, last: npt.NDArray[Any]) -> History:
-            looks = [seen[lane.lane.name] for seen in self.looks if seen]
-            made = whole(self.trial, lane, versions, records, silences, looks, last)
+            looks = tuple(look[lane.lane.name] for look in self.looks if look)
+            made = whole(self.trial, lane, self.versions, records, {**seen, "looks": looks}, last)
             if wrong := malformed(made):
                 raise WorkerBroke(f"{lane.lane.name}: {wrong} (see suites.lock.Grant)", {lane.lane.name})
             return made
 
-        return on_one_clock(list(map(history, self.lanes, final_reads(self.lanes, self.environment))))
+        last = final_reads(self.lanes, self.environment, whole=not self.gone)
+        return on_one_clock(list(map(history, self.lanes, last)))
+
+    def _outages(self) -> list[Outage]:
+        return [*members.ends(self.environment, self.trial.backend, round(self.clock * 1e9)), *self.gone]
+
+    def _served_after(self, heal: Callable[[], None]) -> bool:
+        """Whether this succeeds, which heals what it does. If not, the trial ends with what it has. Raises Failed
+        unless a member ended though no fault ends it, or does not serve any more.
+        """
+        try:
+            heal()
+        except Failed as failed:
+            self.gone = members.gone(self.environment, self.trial.backend)
+            if isinstance(failed, VersionRefused) or not unexplained(self._outages(), intervals(self._records)):
+                raise
+            self.tell(step(f"the trial ends with what it has: {failed}"))
+            return False
+        return True
 
     def _look_at_members(self, *, quiet: bool) -> None:
         look = members.look(self.environment, self.trial.backend, self.lanes, self.writes, quiet=quiet)
@@ -228,6 +252,7 @@ class RunningTrial:
             **about(self.trial),
             "plan": self.plan.to_json(),
             "plan_lines": self.plan.describe(),
+            "versions": self.versions,
             **servers(self.environment, self.trial.backend),
             "clients": self.server.clients,
             "started": self.started.isoformat(timespec="seconds"),
@@ -285,10 +310,10 @@ class RunningTrial:
                 missing[lane.lane.name] = lacks
         return missing
 
-    def _cycle(self) -> None:
+    def _cycle(self) -> bool:
         """Run the plan once; then wait until every lane is back (`_await_recovery`), or its recovery bound has passed.
 
-        If a workload wants it (`returns`), wait until all its workers have held again.
+        If a workload wants it (`returns`), wait until all its workers have held again. False: the trial must end.
         """
         if self.plan.steps:
             struck = any(FAULTS[name].group == "workers" for name in self.trial.faults if name in FAULTS)
@@ -297,7 +322,9 @@ class RunningTrial:
             for handle in self.handles:
                 handle.ask(Command.GO if struck else Command.STAY)
             try:
-                self.runner.cycle()
+                if not self._served_after(self.runner.cycle):
+                    self.unexercised = list(self.lanes)
+                    return False
             except VersionRefused as refused:
                 raise NoWayThere(str(refused)) from refused
             for handle in self.handles:
@@ -313,6 +340,7 @@ class RunningTrial:
         self._await_recovery(healed)
         if self.plan.lasting:
             self.versions = self.environment.cluster(self.trial.backend).versions()
+        return True
 
     def _await_recovery(self, healed: int) -> None:
         """Wait until all lanes are granted again and all their workers answered, or until their bounds have passed.

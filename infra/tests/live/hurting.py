@@ -22,7 +22,6 @@ from infra.backends.answers import NO_ANSWER
 from infra.backends.redis import connect
 from infra.cluster.nodes import Cluster, Node
 from infra.environment import Environment
-from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.all_faults import FAULTS
 from infra.faults.link_probe import LinkAnswer
@@ -61,9 +60,8 @@ def versions(cluster: Cluster) -> dict[str, str]:
     """Node -> version, once all have answered."""
 
     def ask() -> dict[str, str] | None:
-        with suppress(Failed):
-            return cluster.versions()
-        return None
+        known = cluster.versions()
+        return known if len(known) == len(cluster.nodes) else None
 
     return until(ask)
 
