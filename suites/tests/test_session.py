@@ -30,7 +30,7 @@ from suites.tests.world import (
     with_redlock,
 )
 from suites.trial.broken_trial import TrialFailed
-from suites.trial.budget import Budget
+from suites.trial.budget import TrialBudget
 from suites.trial.case_answer import CaseAnswer, counting
 from suites.trial.run_trials import CONTROLS
 from suites.worker.pool import TrialBroke, WorkerBroke
@@ -260,7 +260,7 @@ class TestPositiveControls:
         further = world.trials[0].again(2)
         needed = (2 * 4.0 + sum(trial.seconds for trial in first.values()) + further.seconds) / 60
         for minutes, number, fits in ((needed, 1, True), (needed - 0.01, 1, False), (needed - 0.01, 2, True)):
-            budget = Budget(replace(run, budget=minutes), world.run.path, {"etcd": number})
+            budget = TrialBudget(replace(run, budget=minutes), world.run.path, {"etcd": number})
             assert (budget.allows(further), budget.allows(world.trials[0])) == (fits, True)
 
     @pytest.mark.parametrize("word", [word for word in POSSIBLE if word is not Verdict.WEAKNESS_NOT_SHOWN])

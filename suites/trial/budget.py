@@ -14,7 +14,7 @@ from suites.selection.selection import Selection
 from suites.selection.trial import Trial
 
 
-class Budget:
+class TrialBudget:
     """processes: how many run trials of a backend side by side, if more than one. run: the run's folder."""
 
     def __init__(self, selection: Selection, run: Path, processes: Mapping[str, int]) -> None:

@@ -29,7 +29,7 @@ from suites.selection.selection import Case, Selection
 from suites.selection.trial import Trial, named
 from suites.trial import target_cleanup
 from suites.trial.broken_trial import TrialFailed, blameless, broken_record, reason
-from suites.trial.budget import Budget
+from suites.trial.budget import TrialBudget
 from suites.trial.case_answer import Answers, CaseAnswer, broken_unpromised, counting, shown_of_a_version, unpromised
 from suites.trial.run_trial import run_trial
 from suites.trial.timeouts import DEADLINE, STORM_DEADLINE
@@ -130,7 +130,7 @@ class TrialSession:
         """processes: backend → how many processes run its trials side by side, if more than one."""
         self._selection = selection
         self._run = run
-        self._budget = Budget(selection, run.path, processes or {})
+        self._budget = TrialBudget(selection, run.path, processes or {})
         self._tell = tell
         self._stored = stored or (lambda _: None)
         self._environments = {stage.name: TrialEnvironment(selection, stage.name, tell) for stage in selection.stages}

@@ -17,17 +17,21 @@
       title.remove(); // the browser's own tip would stand in front of ours
     }
   };
-  const place = (x, y) => {
-    const box = tip.getBoundingClientRect();
+  // Beside the point; the tip of a mark stands below or above its picture if there is room, and covers no other mark.
+  const place = (x, y, element) => {
+    const box = tip.getBoundingClientRect(), picture = element?.closest("svg.picture")?.getBoundingClientRect();
+    const tops = [y + 18, y - box.height - 12];
+    if (picture) tops.unshift(picture.bottom + 4, picture.top - box.height - 4);
+    const top = tops.find((each) => each >= 8 && each + box.height <= innerHeight) ?? 8;
     tip.style.left = Math.max(8, Math.min(x + 14, innerWidth - box.width - 8)) + "px";
-    tip.style.top = (y + 18 + box.height > innerHeight ? Math.max(8, y - box.height - 12) : y + 18) + "px";
+    tip.style.top = top + "px";
   };
   let ours = false; // the matrix of a run shows tips of its own
-  const show = (text, x, y) => {
+  const show = (text, x, y, element) => {
     if (tip.textContent !== text) tip.textContent = text;
     tip.hidden = false;
     ours = true;
-    place(x, y);
+    place(x, y, element);
   };
   const hide = () => {
     if (pinned || !ours) return;
@@ -43,7 +47,7 @@
   };
   const pin = (text, x, y, element) => {
     unpin();
-    show(text, x, y);
+    show(text, x, y, element);
     pinned = element || true;
     if (element) element.classList.add("pinned");
     tip.classList.add("fixed");
@@ -56,7 +60,7 @@
   addEventListener("pointermove", (event) => {
     if (pinned) return;
     const element = of(event);
-    if (element) show(element.dataset.tip, event.clientX, event.clientY); else hide();
+    if (element) show(element.dataset.tip, event.clientX, event.clientY, element); else hide();
   });
   addEventListener("click", (event) => {
     const element = of(event);
@@ -66,7 +70,7 @@
   });
   addEventListener("focusin", (event) => {
     const element = of(event);
-    if (element && !pinned) show(element.dataset.tip, ...middle(element));
+    if (element && !pinned) show(element.dataset.tip, ...middle(element), element);
   });
   addEventListener("focusout", hide);
   addEventListener("scroll", unpin, { passive: true });
