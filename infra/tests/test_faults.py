@@ -121,7 +121,7 @@ def test_a_fault_describes_itself_takes_effect_and_leaves_nothing_behind(name: s
 
 
 @pytest.mark.parametrize("second", ["cut-client-hold", "kill-server", "slow-disk", "stall-holder"])
-@pytest.mark.parametrize(("name", "backend"), CONTRACT)
+@pytest.mark.parametrize(("name", "backend"), [each for each in CONTRACT if "=" not in each[1]])
 def test_each_of_two_faults_heals_only_its_own_effects(name: str, backend: str, second: str) -> None:
     with imagined(backend) as star:
         for names in ((name, second), (second, name)):
