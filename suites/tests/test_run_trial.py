@@ -75,6 +75,18 @@ def test_a_trial_that_goes_on_says_for_which_lane_and_why() -> None:
     assert [call.args[0] >= timeouts.LINGER for call in running._missing_after.call_args_list] == [True, True]
 
 
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_member_that_ended_by_itself_is_started_again_before_all_are_looked_at(serves: bool) -> None:
+    trial = Trial("redis", "none", 1, (lane_named("redis/set/unfenced"),))
+    running: Any = Mock(trial=trial, missing=[], clock=time.monotonic())
+    running.plan.lasting, running._missing_after.return_value, running._served_after.return_value = False, {}, False
+    running.environment.cluster().ready.return_value = serves
+    running._all_serve.side_effect = partial(run_trial.RunningTrial._all_serve, running)
+    run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
+    assert running._look_at_members.called == serves
+    assert running._served_after.call_args_list == ([] if serves else [((running.runner.final_heal,),)])
+
+
 @cases(
     "back, later",
     ("one permit", False, [(30, 40)]),

@@ -165,7 +165,7 @@ class RunningTrial:
                 return
             passed = time.monotonic() - self.clock
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
-                if not self.plan.lasting:  # no fault is on any more
+                if not self.plan.lasting and self._all_serve():  # no fault is on any more
                     self._look_at_members(quiet=False)
                 return
             again = self.missing[-1]
@@ -229,6 +229,11 @@ class RunningTrial:
             self.tell(step(f"the trial ends with what it has: {failed}"))
             return False
         return True
+
+    def _all_serve(self) -> bool:
+        """Whether all members serve. One that ended by itself is started again, also where no fault was healed."""
+        serves = self.environment.cluster(self.trial.backend).ready()
+        return serves or self._served_after(self.runner.final_heal)
 
     def _look_at_members(self, *, quiet: bool) -> None:
         look = members.look(self.environment, self.trial.backend, self.lanes, self.writes, quiet=quiet)
