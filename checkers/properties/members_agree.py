@@ -86,8 +86,8 @@ def _outage(view: View, outage: Outage) -> Finding:
         again = " each time that it was started" * (outage.status is not None)
         waited = f"{outage.waited / 1e9:.0f} s after the heal"
         kind, what = "member-gone", f"{outage.member} did not serve again within {waited}: it {how}{again}"
-    said = f"{what}; its last words: {shown(outage.words, WORDS)}"
-    return Finding(kind, outage.at, (), (), f"So {said}{'' if said.endswith('.') else '.'}")
+    end = f"{what}; its last words: {shown(outage.words, WORDS)}"
+    return Finding(kind, outage.at, (), (), f"So {end}{'' if end.endswith('.') else '.'}")
 
 
 def _disagreements(view: View) -> list[Disagreement]:

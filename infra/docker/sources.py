@@ -211,10 +211,10 @@ def _listed_by_maven(artifacts: Mapping[str, str]) -> dict[str, list[str]]:
     Maven runs in a container: this machine needs none.
     """
     base.ensure(base.SUITES[0])
-    asked = " ".join(artifacts.values())
+    names = " ".join(artifacts.values())
     machine.say(f"asking Maven which versions of {' and '.join(artifacts)} there are (about a minute)")
     output = docker(
-        "run", "--rm", *machine.network(), "--env", "MAVEN_SETTINGS", "--env", f"ARTIFACTS={asked}",
+        "run", "--rm", *machine.network(), "--env", "MAVEN_SETTINGS", "--env", f"ARTIFACTS={names}",
         base.name(base.SUITES[0]), "sh", "-ec", f"{{ {_MAVEN.read_text()} }} >&2\n{_METADATA}",
         timeout=MAVEN_ANSWERS_WITHIN, env={"MAVEN_SETTINGS": "", **machine.maven_settings()},
     )  # fmt: skip

@@ -193,9 +193,9 @@ def _time_line(steps: Sequence[ServerStep], gaps: Sequence[LockGap], column: str
         x = _MARGIN + number * apart * scale
         anchor = "start" if number == 0 else "middle"
         drawn.append(svg.tag("text", f"{number * apart:g} s", x=x, y=low + 14, text_anchor=anchor, class_="tick"))
-    said = f"{column}: {len(steps)} steps, and when nobody held each lock"
+    label = f"{column}: {len(steps)} steps, and when nobody held each lock"
     size = f"0 0 {svg.number(WIDTH)} {svg.number(low + _LOW)}"
-    return svg.tag("svg", *drawn, viewBox=size, class_="time-line", role="img", aria_label=said)
+    return svg.tag("svg", *drawn, viewBox=size, class_="time-line", role="img", aria_label=label)
 
 
 def _place(backend: str, stage: str, column: str) -> tuple[str, int, int, str]:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from infra.backends import BACKENDS, parse_shapes, shaped
+from infra.backends import BACKENDS, parse_shapes
 from infra.docker import images
 from infra.docker.servers_with_bugs import PLANTS
 from infra.errors import UnknownName
@@ -27,7 +27,7 @@ from suites.mutants.catalogue import mutant_of
 from suites.selection import bugs_of_certification, shards, upgrade_stages
 from suites.selection.bad_option import BadOption, known, raised_as
 from suites.selection.profiles import PROFILES, Profile
-from suites.selection.selection import Selection
+from suites.selection.selection import Selection, members_of
 from suites.selection.upgrade_stages import ONLY, ROLLING, Stage
 from suites.selection.which_versions import stages, versions
 from suites.worker import python_environment
@@ -50,8 +50,7 @@ def parse(option: Any) -> Selection:
     targets = _targets(option.target, version_of)
     commands = _hooks(option.hook, targets)
     shapes = _shapes(option.shape, targets)
-    members = {name: kind.members for name, kind in shaped(shapes).items()}
-    plans = _plans(option.plan, members | {name: target.names for name, target in targets.items()})
+    plans = _plans(option.plan, members_of(shapes, targets))
     if plans and option.faults:
         raise BadOption("--plan and --faults: a run does one or the other")
     faults = tuple(plans) or _faults(option.faults, upgraded) or _usual_faults(option, profile, upgraded)

@@ -52,6 +52,12 @@ def case_id(lane: Lane, fault: str, stage: str) -> str:
     return "-".join(filter(None, (lane.name, fault, stage)))
 
 
+def members_of(shapes: Mapping[str, str], targets: Mapping[str, External]) -> dict[str, tuple[str, ...]]:
+    """Backend → the names of the members of its cluster, be it ours in one of these shapes or one of these targets."""
+    ours = {name: kind.members for name, kind in shaped(shapes).items()}
+    return ours | {backend: target.names for backend, target in targets.items()}
+
+
 @dataclass(frozen=True)
 class Selection:
     """What a run tries: lanes, faults, seed, versions and shapes."""
@@ -191,7 +197,11 @@ class Selection:
 
     def members(self, backend: str) -> tuple[str, ...]:
         """The names of the members of a backend's cluster."""
-        return self.targets[backend].names if backend in self.targets else shaped(self.shapes)[backend].members
+        return self._members[backend]
+
+    @cached_property
+    def _members(self) -> dict[str, tuple[str, ...]]:
+        return members_of(self.shapes, self.targets)
 
     def plan(self, column: str, backend: str) -> Plan | None:
         """The plan of the user, a storm, or an upgrade; None if the plan is drawn from the run's seed."""
