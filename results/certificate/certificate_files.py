@@ -39,14 +39,8 @@ from results.storage.reading import RunContents
 
 FORMAT: Final = 5
 """A certificate of another format can be verified only by the version that wrote it."""
-_ASKED: Final = (
-    "command",
-    "seed",
-    "profile",
-    "budget",
-    "shapes",
-    "interruptions",
-)  # what of `RunFolder.about` the file has
+_ASKED: Final = ("command", "seed", "profile", "budget", "shapes", "interruptions")
+"""What of `RunFolder.about` the file has."""
 
 
 def to_json(

@@ -73,7 +73,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         },
         turned=[f"{promise.property} of {promise.lock}" for promise in certificate.turned],
         rolled=_rolled(certificate),
-        tried=[(number, f"{100 * seen_in(number):.0f} %", len(mine)) for number, mine in _by_number(certificate.tries)],
+        tried=_by_number(certificate.tries),
         tries=_tries(certificate.tries),
         speeds=speeds,
         same=same,
@@ -117,24 +117,16 @@ def _became(promise: Promise) -> str:
     return "known" if promise.broke(BASELINE) else ""
 
 
-def _by_number(tries: Iterable[Tries]) -> list[tuple[int, list[Tries]]]:
-    """(number of trials, what was tried so often)."""
-    return sorted(grouped(tries, lambda each: each.trials).items())
+def _by_number(tries: Iterable[Tries]) -> list[tuple[int, str, list[Tries]]]:
+    """(number of trials, the share that `seen_in` gives, what was tried so often)."""
+    by_number = sorted(grouped(tries, lambda each: each.trials).items())
+    return [(number, f"{100 * seen_in(number):.0f} %", mine) for number, mine in by_number]
 
 
-def _tries(tries: Iterable[Tries]) -> list[tuple[Tries, list[tuple[int, str, list[str]]]]]:
-    """For each property of a lock: (number of trials, the share that `seen_in` gives, faults tried so often)."""
+def _tries(tries: Iterable[Tries]) -> list[tuple[Tries, list[tuple[int, str, list[Tries]]]]]:
+    """Each property of a lock, as the first of its entries, with its entries by number."""
     questions = grouped(tries, lambda each: (each.backend, each.lock, each.property))
-    return [
-        (
-            mine[0],
-            [
-                (number, f"{100 * seen_in(number):.0f} %", [each.fault for each in of])
-                for number, of in _by_number(mine)
-            ],
-        )
-        for mine in questions.values()
-    ]
+    return [(mine[0], _by_number(mine)) for mine in questions.values()]
 
 
 def _rolled(certificate: Certificate) -> list[dict[str, Any]]:

@@ -17,20 +17,8 @@ from typing import Final
 from checkers.claims import Verdict
 from checkers.properties.all_properties import BOUNDED
 from checkers.properties.recovery import RECOVERY
-from results.certificate.detection_power import (
-    Calibration,
-    Exposure,
-    HandoverGap,
-    LockGap,
-    Planted,
-    Tries,
-    boundaries,
-    calibration,
-    exposures,
-    handover_gaps,
-    lock_gaps,
-    tries,
-)
+from results.certificate import detection_power
+from results.certificate.detection_power import Calibration, Exposure, HandoverGap, LockGap, Planted, Tries
 from results.certificate.promise_losses import Loss, Promise, Weakness, losses, not_applicable, promises, weaknesses
 from results.certificate.trials import (
     BUSY,
@@ -178,8 +166,8 @@ def certify(
     silent = [loss for loss in failures if loss.seen.word is Verdict.WEAKNESS_NOT_SHOWN]
     late = late_of_the_machine(failures, trials)
     accused = [loss for loss in failures if loss not in silent and loss not in late]
-    exposed = exposures(contents.cells, contents.lanes, trials, replaced)
-    calibrated = calibration(contents.cells, trials, contents.planted)
+    exposed = detection_power.exposures(contents.cells, contents.lanes, trials, replaced)
+    calibrated = detection_power.calibration(contents.cells, trials, contents.planted)
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
     libraries, weak = libraries or {}, weaknesses(contents.cells)
@@ -196,10 +184,10 @@ def certify(
         weaknesses=tuple(each for each in weak if each.suspected),
         steps=replaced,
         no_way_there=no_way_there(trials),
-        handover_gaps=handover_gaps(contents.lanes),
-        gaps=lock_gaps(trials),
-        tries=tries(contents.cells),
-        boundaries=boundaries(contents.lanes),
+        handover_gaps=detection_power.handover_gaps(contents.lanes),
+        gaps=detection_power.lock_gaps(trials),
+        tries=detection_power.tries(contents.cells),
+        boundaries=detection_power.boundaries(contents.lanes),
         errors=errors(trials),
         exposures=exposed,
         calibration=calibrated,

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -180,12 +181,10 @@ def lock_gaps(trials: Iterable[UpgradeTrial]) -> tuple[LockGap, ...]:
         for lane in trial.lanes:
             if lane.gap is not None:
                 gap = LockGap(trial.backend, lane.lock, trial.stage, trial.name, *lane.gap, lane.recovery)
-                gaps[trial.name, lane.lock] = max(gaps.get((trial.name, lane.lock), gap), gap, key=_length)
-    return tuple(sorted(gaps.values(), key=_length, reverse=True))
-
-
-def _length(gap: LockGap) -> float:
-    return gap.seconds
+                gaps[trial.name, lane.lock] = max(
+                    gaps.get((trial.name, lane.lock), gap), gap, key=attrgetter("seconds")
+                )
+    return tuple(sorted(gaps.values(), key=attrgetter("seconds"), reverse=True))
 
 
 @dataclass(frozen=True, slots=True)
