@@ -81,7 +81,6 @@ def test_a_member_that_ended_by_itself_is_started_again_before_all_are_looked_at
     running: Any = Mock(trial=trial, missing=[], clock=time.monotonic())
     running.plan.lasting, running._missing_after.return_value, running._served_after.return_value = False, {}, False
     running.environment.cluster().ready.return_value = serves
-    running._all_serve.side_effect = partial(run_trial.RunningTrial._all_serve, running)
     run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
     assert running._look_at_members.called == serves
     assert running._served_after.call_args_list == ([] if serves else [((running.runner.final_heal,),)])
@@ -94,13 +93,10 @@ def test_a_member_that_ended_by_itself_is_started_again_before_all_are_looked_at
     ("both at once", True, [(30, 40), (35, 45)]),
 )
 def test_a_semaphore_is_back_when_all_of_its_permits_are_held(back: bool, later: list[tuple[int, int]]) -> None:
-    (lane, *_) = lanes_of("redis-semaphore", registry.load("redis-semaphore"))
-    running: Any = Mock()
     book = Book(permits=2, bounds={"recovery": 50}, fault_names=("f",), properties=("recovery",)).fault("f", 10, 20)
     for owner, (begin, end) in enumerate([(1, 12), *later]):
         book.acquire(begin, begin + 1, owner + 1).release(end, end + 1, owner + 1)
-    with patch.object(run_trial, "so_far", return_value=book.history()):
-        assert run_trial.RunningTrial._all_is_back(running, Mock(lane=lane)) is back
+    assert lane_history.all_is_back(book.history()) is back
 
 
 @cases(

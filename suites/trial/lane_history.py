@@ -16,7 +16,7 @@ from checkers.claims import ANY, NO_FAULT, matches
 from checkers.history.history import DTYPE, Facts, FaultInterval, History, from_rows, read_recording
 from checkers.history.interval_sets import Span, shared_by, united
 from checkers.properties.all_properties import OF_THE_SERVICE
-from checkers.properties.recovery import NO_SERVICE
+from checkers.properties.recovery import NO_SERVICE, RECOVERY
 from checkers.row_format import ACQUIRES, F, Outcome
 from infra.environment import Environment
 from infra.faults.runner import Record
@@ -41,8 +41,6 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class RunningLane:
-    """One lane while it runs."""
-
     lane: Lane
     keys: tuple[str, ...]
     handles: list[Handle] = field(default_factory=list)
@@ -86,7 +84,8 @@ class RunningLane:
 
 def so_far(trial: Trial, running: RunningLane, versions: Mapping[str, str], records: Sequence[Record]) -> History:
     """The history of a lane that still runs, without the texts of its errors. versions: node → version."""
-    return _history(_facts(trial, running, versions, records), running.rows(), records, ("",))
+    facts = _facts(trial, running, versions, records)
+    return from_rows(facts, running.rows(), intervals(records, facts.lane), ("",))
 
 
 def warm(trial: Trial, lane: RunningLane) -> bool:
@@ -101,6 +100,12 @@ def warm(trial: Trial, lane: RunningLane) -> bool:
     history = so_far(trial, lane, {}, ())
     calm = replace(history, facts=replace(history.facts, fault_names=(NO_FAULT,)))  # none has struck yet
     return not missing(calm, names)
+
+
+def all_is_back(history: History) -> bool:
+    """Whether a lock that several may hold was granted again to all permits, or to a writer beside readers."""
+    lack = missing(history, {RECOVERY.id} & {*history.facts.properties}).get(RECOVERY.id)
+    return lack is None or lack.by_strike
 
 
 def whole(
@@ -124,7 +129,7 @@ def whole(
         errors += texts
         parts += [rows, _dying(handle)]
         handle.discard()
-    return _history(facts, np.concatenate([*parts, last]), records, errors)
+    return from_rows(facts, np.concatenate([*parts, last]), intervals(records, facts.lane), errors)
 
 
 def first_operation(histories: Sequence[History]) -> int:
@@ -190,11 +195,6 @@ def _unreached(lane: Lane, members: Sequence[str], records: Sequence[Record]) ->
             mine = (hit for hit in hits if (group, node) in hit.silent or ("", node) in hit.silent)
             away += united((hit.applied, hit.healing) for hit in mine if hit not in beside)
         yield from ((worker, begin, end) for begin, end in shared_by(enough, away))
-
-
-def _history(facts: Facts, rows: npt.NDArray[Any], records: Sequence[Record], errors: Sequence[str]) -> History:
-    """The history of these rows, with the faults of the trial except those on workers of other lanes."""
-    return from_rows(facts, rows, intervals(records, facts.lane), errors)
 
 
 def intervals(records: Sequence[Record], lane: str = "") -> list[FaultInterval]:

@@ -20,7 +20,6 @@ from checkers.history.history import History, Outage, malformed
 from checkers.judging.excuses_by_fault import OF_A_VERSION
 from checkers.judging.judgement import judge_all
 from checkers.properties.members_agree import unexplained
-from checkers.properties.recovery import RECOVERY
 from checkers.properties.story_sentences import listing
 from checkers.row_format import Command, State
 from infra.backends.answers import NO_ANSWER
@@ -39,7 +38,7 @@ from results.terminal.event_journal import Event, Tell, says, step, waits
 from results.text import few
 from suites.lanes.lane import STRUCK_ALONE, Lane, longest_ttl
 from suites.selection.trial import Trial, named
-from suites.trial import members, target_cleanup, timeouts
+from suites.trial import lane_history, members, target_cleanup, timeouts
 from suites.trial.broken_trial import NoWayThere
 from suites.trial.lane_history import RunningLane, final_reads, intervals, on_one_clock, so_far, warm, whole
 from suites.trial.launch import TAPPED, fit, launch, share_of_a_core, to_be_watched
@@ -140,12 +139,11 @@ class RunningTrial:
         cold = list(self.lanes)
 
         def all_warm() -> bool:
-            nonlocal cold
-            cold = [lane for lane in cold if not warm(self.trial, lane)]  # a lane that is warm stays so
+            cold[:] = [lane for lane in cold if not warm(self.trial, lane)]  # a lane that is warm stays so
             return not cold
 
         self.server.await_condition(all_warm, timeouts.WARM_UP)
-        cold = [lane for lane in cold if self.plan.steps and lane.lane.before_the_fault(self.trial.faults)]
+        cold[:] = [lane for lane in cold if self.plan.steps and lane.lane.before_the_fault(self.trial.faults)]
         if cold:
             self.tell(waits("what can only be exercised before the first fault", timeouts.EXERCISED_WITHIN))
             self.server.await_condition(all_warm, timeouts.EXERCISED_WITHIN)
@@ -165,7 +163,9 @@ class RunningTrial:
                 return
             passed = time.monotonic() - self.clock
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
-                if not self.plan.lasting and self._all_serve():  # no fault is on any more
+                ready = self.environment.cluster(self.trial.backend).ready
+                # No fault is on any more. A member that ended by itself is started again, also where none was healed.
+                if not self.plan.lasting and (ready() or self._served_after(self.runner.final_heal)):
                     self._look_at_members(quiet=False)
                 return
             again = self.missing[-1]
@@ -230,14 +230,8 @@ class RunningTrial:
             return False
         return True
 
-    def _all_serve(self) -> bool:
-        """Whether all members serve. One that ended by itself is started again, also where no fault was healed."""
-        serves = self.environment.cluster(self.trial.backend).ready()
-        return serves or self._served_after(self.runner.final_heal)
-
     def _look_at_members(self, *, quiet: bool) -> None:
-        look = members.look(self.environment, self.trial.backend, self.lanes, self.writes, quiet=quiet)
-        self.looks.append(look)
+        self.looks.append(members.look(self.environment, self.trial.backend, self.lanes, self.writes, quiet=quiet))
 
     def remove_traces(self) -> None:
         """Remove the keys written beside the locks and, on a cluster that is not ours, what the locks left behind."""
@@ -252,7 +246,10 @@ class RunningTrial:
         """The record of the trial to store, with the judgements of each lane."""
         cluster = self.environment.cluster(self.trial.backend)
         seconds = round(time.monotonic() - self.clock, 2)
-        lanes = tuple(self._judged_lane(number, history, len(histories)) for number, history in enumerate(histories, 1))
+        lanes = []
+        for number, history in enumerate(histories, 1):
+            self.tell(Event("judges", {"lane": history.facts.lane, "number": number, "of": len(histories)}))
+            lanes.append(LaneRecord(history, judge_all(check(history), history)))
         metadata = {
             **about(self.trial),
             "plan": self.plan.to_json(),
@@ -273,11 +270,7 @@ class RunningTrial:
             "error": None,
         }
         logs = {node.name: logs for node in cluster.nodes if (logs := node.process.logs())}
-        return TrialRecord(self.trial.name, metadata, lanes, logs)
-
-    def _judged_lane(self, number: int, history: History, of: int) -> LaneRecord:
-        self.tell(Event("judges", {"lane": history.facts.lane, "number": number, "of": of}))
-        return LaneRecord(history, judge_all(check(history), history))
+        return TrialRecord(self.trial.name, metadata, tuple(lanes), logs)
 
     def _missing_after(self, patience: float) -> Missing:
         """What each lane without a broken promise has not exercised yet.
@@ -356,8 +349,7 @@ class RunningTrial:
         patience = {lane: timeouts.granted_again_within(lane) for lane in self.trial.lanes}
         pending, unseen = list(self.lanes), [] if self.plan.lasting or self.taps is not None else list(self.lanes)
         looked = dict.fromkeys(patience, 0.0)  # lane → when it was seen last whether all of its lock is back
-        announced: list[Lane] = []
-        announced_at = healed
+        announced, announced_at = list[Lane](), healed
 
         def judged(lane: RunningLane) -> bool:
             unasked = "recovery" in lane.lane.workload.unasked
@@ -367,7 +359,7 @@ class RunningTrial:
                 back = time.monotonic() - looked[lane.lane] > LOOK_EVERY
                 if back:
                     looked[lane.lane] = time.monotonic()
-                    back = self._all_is_back(lane)
+                    back = lane_history.all_is_back(so_far(self.trial, lane, self.versions, self._records))
             passed = (time.monotonic_ns() - healed) / 1e9 / patience[lane.lane]
             # The bound counts anew from the first failure of a worker that has no answer.
             return unasked or passed > 2 or ((back or passed > 1) and lane.answered_since(healed))
@@ -376,8 +368,7 @@ class RunningTrial:
             nonlocal announced, announced_at
             pending[:] = [lane for lane in pending if not judged(lane)]  # a lane that is judged stays so
             late = [lane.lane for lane in pending]
-            seen = next((lane for lane in unseen if lane.lane not in late), None) if late else None
-            if seen is not None:
+            if late and (seen := next((lane for lane in unseen if lane.lane not in late), None)):
                 unseen.remove(seen)
                 if not self._missing([seen]):
                     self.unexercised.remove(seen)
@@ -388,12 +379,6 @@ class RunningTrial:
             return not late
 
         self.server.await_condition(all_judged, 2 * max(patience.values()))
-
-    def _all_is_back(self, lane: RunningLane) -> bool:
-        """Whether a lock that several may hold was granted again to all permits, or to a writer beside readers."""
-        history = so_far(self.trial, lane, self.versions, self._records)
-        lack = not_exercised(history, {RECOVERY.id} & {*history.facts.properties}).get(RECOVERY.id)
-        return lack is None or lack.by_strike
 
 
 def _without_strike(missing: Mapping[str, Mapping[str, Lack]]) -> Missing:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from checkers.claims import Verdict
-from checkers.judging.judgement import Judgement
 from checkers.properties.all_properties import OF_THE_SERVICE
 from infra.docker import machine
 from infra.environment import Environment
@@ -53,14 +52,6 @@ class _Part:
 
 Stored = Callable[[Trial], "tuple[TrialRecord, Path] | None"]
 """The record and page of a trial that was run before; None: run it."""
-
-
-def _lanes_with(
-    trial: Trial, settled: Mapping[tuple[str, str], Judgement], words: Collection[Verdict]
-) -> tuple[Lane, ...]:
-    """The lanes of a trial that have a judgement of one of these words. settled: (lane, property) → its judgement."""
-    names = {lane for (lane, _), judgement in settled.items() if judgement.word in words}
-    return tuple(lane for lane in trial.lanes if lane.name in names)
 
 
 class TrialEnvironment:
@@ -263,14 +254,16 @@ class TrialSession:
                 answer = CaseAnswer(judgement, page, trial.attempt, trial.seed, version, story)
                 answers.setdefault((lane.history.facts.lane, judgement.property), []).append(answer)
         settled = {key: counting(given, trial.stage).judgement for key, given in answers.items()}
+
+        def lanes_with(words: Collection[Verdict]) -> tuple[Lane, ...]:
+            names = {lane for (lane, _), judgement in settled.items() if judgement.word in words}
+            return tuple(lane for lane in trial.lanes if lane.name in names)
+
         missing = {Verdict.WEAKNESS_NOT_SHOWN} if once_more else set()
-        if once_more and trial.stage in STAGES and (calm := _lanes_with(trial, settled, {Verdict.NOT_STRESSED})):
-            missing |= (
-                {Verdict.NOT_STRESSED}
-                if self._budget.allows(replace(trial, lanes=calm, seed=trial.seed + 1))
-                else set()
-            )
-        lanes = _lanes_with(trial, settled, missing)
+        calm = lanes_with({Verdict.NOT_STRESSED}) if once_more and trial.stage in STAGES else ()
+        if calm and self._budget.allows(replace(trial, lanes=calm, seed=trial.seed + 1)):
+            missing.add(Verdict.NOT_STRESSED)
+        lanes = lanes_with(missing)
         again = {lane.name for lane in lanes}
         for (lane_name, name), judgement in settled.items() if trial.stage not in CALIBRATIONS else ():
             word = judgement.word
