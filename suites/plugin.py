@@ -36,23 +36,14 @@ from results.storage import resumable
 from results.storage.run_folder import now
 from results.terminal.event_journal import Event, Journal, Tell
 from results.text import plain_lines
+from suites import terminal
 from suites.lanes.lane import Lane
 from suites.selection import upgrade_stages
 from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.parse_options import parse
 from suites.selection.selection import Selection, case_id
 from suites.selection.trial import column_in
-from suites.terminal import (
-    NOT_JUDGED,
-    Terminal,
-    case_of,
-    place_of,
-    plans,
-    processes,
-    shared_backends,
-    to_come,
-    verdict_of,
-)
+from suites.terminal import NOT_JUDGED, Terminal, case_of, shared_backends
 from suites.trial import resume
 from suites.trial.broken_trial import TrialFailed
 from suites.trial.case_answer import CaseAnswer
@@ -116,7 +107,7 @@ class Product:
 
     def pytest_report_header(self) -> list[str]:
         shapes = [f"shape: {backend}={shape}" for backend, shape in self._selection.shapes.items()]
-        ahead = [to_come(self._selection, processes(self._config))] if self._resumed is None else []
+        ahead = [terminal.to_come(self._selection, terminal.processes(self._config))] if self._resumed is None else []
         return [*upgrade_stages.upgrade_lines(self._selection.stages, self._selection.libraries), *shapes, *ahead]
 
     def pytest_sessionstart(self) -> None:
@@ -141,8 +132,8 @@ class Product:
         self._run.save_not_run(self._selection.not_run())
         self._tell = Journal(self._run.path, "main").tell
         if self._config.pluginmanager.hasplugin("terminalreporter"):
-            terminal = Terminal(self._config, self._selection, self._run)
-            self._config.pluginmanager.register(terminal, "fencepost-terminal")
+            shown = Terminal(self._config, self._selection, self._run)
+            self._config.pluginmanager.register(shown, "fencepost-terminal")
         if resumed is not None:
             self._tell(resumed)
 
@@ -230,7 +221,7 @@ class Product:
         """Tell which trials there will be; one process does, since all processes of xdist collect the same tests."""
         first = self._worker is None or self._worker["workerid"] == "gw0"
         if self._run is not None and session.items and first:
-            for plan in plans(self._selection, session.items):
+            for plan in terminal.plans(self._selection, session.items):
                 self._tell(plan)
 
     @pytest.fixture
@@ -238,7 +229,7 @@ class Product:
         """The judgement of this test's case. A case that does not apply is skipped with its reason."""
         assert self._run is not None, "tests run in an open run"
         case, run, properties = request.param, self._run, request.node.user_properties
-        properties += place_of(case)
+        properties += terminal.place_of(case)
         if case.because is not None:
             pytest.skip(f"not applicable: {plain_lines(case.because)}")
         trials = self._trials(request.session, run)
@@ -259,7 +250,7 @@ class Product:
             if isinstance(failed, TrialFailed):
                 properties.append((NOT_JUDGED, "True"))
             raise pytest.fail.Exception(plain_lines(self._selection.masked(str(failed))), pytrace=False) from None
-        properties += verdict_of(answer, run.path)
+        properties += terminal.verdict_of(answer, run.path)
         return answer
 
     def _trials(self, session: pytest.Session, run: Run) -> TrialSession:

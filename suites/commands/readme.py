@@ -157,15 +157,12 @@ def _mutants() -> str:
 
 
 def _track_record() -> str:
-    return f"\n{_table(_bugs(track_record.stored()))}\n"
-
-
-def _bugs(tries: Sequence[Try]) -> Iterator[tuple[str, ...]]:
-    yield "bug", "what goes wrong", "properties", "to a release with it", "to one that mended it"
+    tries = grouped(track_record.stored(), lambda each: (each.bug, each.to_bad))
+    rows = [("bug", "what goes wrong", "properties", "to a release with it", "to one that mended it")]
     for name, bug in track_record.bugs().items():
-        mine = [each for each in tries if each.bug == name]
-        came = [_certificates(bug, [each for each in mine if each.to_bad is bad]) for bad in (True, False)]
-        yield bug.source, bug.bug, ", ".join(f"`{each}`" for each in bug.found_by), *came
+        bad, mended = (_certificates(bug, tries.get((name, to_bad), ())) for to_bad in (True, False))
+        rows.append((bug.source, bug.bug, ", ".join(f"`{each}`" for each in bug.found_by), bad, mended))
+    return f"\n{_table(rows)}\n"
 
 
 def _certificates(bug: Bug, tries: Sequence[Try]) -> str:

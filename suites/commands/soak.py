@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra.backends import BACKENDS
-from infra.faults.plan import Plan, random_plan
+from infra.faults.plan import random_plan
 from results.run import Run
-from suites.commands.cycles import Cycles, PlanResult, drawn_on
+from suites.commands.cycles import Cycles, drawn_on
 from suites.lanes.lane import longest_ttl
 
 
@@ -44,7 +44,12 @@ def _do(cycles: Cycles, backend: str, seed: int, failed: Path) -> str:
     took = time.monotonic() - began
     print(f"{seed:>5} {backend:<10} {plan.name}: {'failed' if cycle.wrong else 'clean'} ({took:.1f} s)", flush=True)
     if cycle.wrong:
-        _keep(plan, cycle, failed)
+        failed.mkdir(parents=True, exist_ok=True)
+        (failed / f"{backend}-{seed}.json").write_text(json.dumps(plan.to_json(), indent=1) + "\n")
+        if cycle.record is not None:
+            run = Run.create(failed, {"command": ["python", "-m", "suites", "soak"], "seed": seed})
+            run.save_trial(cycle.record)
+            print(f"     see {run.close({})}")
     return cycle.wrong
 
 
@@ -56,12 +61,3 @@ def _read(file: Path) -> dict[tuple[str, int], str]:
             plan = json.loads(line)
             done[plan["backend"], plan["seed"]] = plan["wrong"]
     return done
-
-
-def _keep(plan: Plan, cycle: PlanResult, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{plan.backend}-{plan.seed}.json").write_text(json.dumps(plan.to_json(), indent=1) + "\n")
-    if cycle.record is not None:
-        run = Run.create(folder, {"command": ["python", "-m", "suites", "soak"], "seed": plan.seed})
-        run.save_trial(cycle.record)
-        print(f"     see {run.close({})}")

@@ -107,10 +107,7 @@ def _usual_faults(option: Any, profile: Profile, upgraded: Sequence[Stage]) -> t
 
 
 def _selected_lanes(
-    option: Any,
-    upgraded: Sequence[Stage],
-    libraries: Mapping[str, tuple[str, str]],
-    targets: Mapping[str, External],
+    option: Any, upgraded: Sequence[Stage], libraries: Mapping[str, tuple[str, str]], targets: Mapping[str, External]
 ) -> tuple[Lane, ...]:
     """The lanes of the locks, backends, targets and client libraries that are named. Raises BadOption without one."""
     backends = tuple(known(name, dict.fromkeys(BACKENDS, name), "backend") for name in option.backend)

@@ -195,18 +195,15 @@ class Selection:
         plan = self.plan(column, backend)
         return plan.fault_names if plan is not None else fault_names(column)
 
-    def members(self, backend: str) -> tuple[str, ...]:
-        """The names of the members of a backend's cluster."""
-        return self._members[backend]
-
     @cached_property
-    def _members(self) -> dict[str, tuple[str, ...]]:
+    def members(self) -> dict[str, tuple[str, ...]]:
+        """See `members_of`."""
         return members_of(self.shapes, self.targets)
 
     def plan(self, column: str, backend: str) -> Plan | None:
         """The plan of the user, a storm, or an upgrade; None if the plan is drawn from the run's seed."""
         if column in upgrade_stages.ROLLING:
-            ttl, members = self._ttl(backend), self.members(backend)
+            ttl, members = self._ttl(backend), self.members[backend]
             return upgrade_stages.rolling_plan(column, backend, self.seed, ttl, *self._upgrade(backend), members)
         if column == CLIENTS:
             return upgrade_stages.clients_plan(backend, self.seed, self._ttl(backend))
@@ -215,7 +212,7 @@ class Selection:
         seed = storm_seed(column)
         if column in self.plans or seed is None:
             return self.plans.get(column)
-        return _storm(seed, backend, self._ttl(backend), members=self.members(backend))
+        return _storm(seed, backend, self._ttl(backend), members=self.members[backend])
 
     def _upgrade(self, backend: str) -> tuple[str, str]:
         """(old, new) version, as the user spelled them."""
@@ -308,7 +305,7 @@ class Selection:
             plan=self.plan(column, backend),
             profile=None if self.named or column in upgrade_stages.OF_UPGRADES else self.profile.name,
             planted={lane.name: bugs_of_certification.found_by(lane) for lane in lanes if lane in self.planted},
-            members=self.members(backend),
+            members=self.members[backend],
             ours=backend not in self.targets,
             shape=self.shapes.get(backend, ""),
             pythons=self.pythons(stage),

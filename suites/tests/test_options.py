@@ -350,7 +350,7 @@ def _stored(file: Path, plan: dict[str, Any]) -> str:
 
 
 def _nodes_drawn(run: Selection, seed: int) -> list[str]:
-    plan = compile_plan(["cut-minority-drop"], seed, "redis", 1.0, run.members("redis"))
+    plan = compile_plan(["cut-minority-drop"], seed, "redis", 1.0, run.members["redis"])
     return cast(list[str], plan.steps[0].options["nodes"])
 
 
