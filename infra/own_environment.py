@@ -163,8 +163,7 @@ class OwnEnvironment(Environment):
                 lambda: self._empty(name),
                 lambda: self.disks.free(name),
             )
-            access = self._login(kind)
-            return Node(name, self._reach.past(name), access, kind, process, self.links, untouched=untouched)
+            return Node(name, self._reach.past(name), self._login(kind), kind, process, self.links, untouched=untouched)
 
         cluster = Cluster(list(map(node, kind.members)), [node(auxiliary.name) for auxiliary in kind.auxiliaries])
         if roles := kind.replication:

@@ -48,10 +48,6 @@ SUITE_ANSWERS_WITHIN: Final = 300.0
 PROXY_ANSWERS_WITHIN: Final = 10.0
 MAVEN_ANSWERS_WITHIN: Final = 600.0
 
-_VERSIONED: Final = [package.debian for package in PACKAGES.values() if package.versioned]
-
-_ITS_OWN: Final = "its-own"  # stands for the mirror that the container itself was made from
-
 _POLICY: Final = """
 [ "$MIRROR" != its-own ] || MIRROR=$(apt-get indextargets --format '$(REPO_URI)' | head -n 1)
 echo "deb $MIRROR $SUITE main" >/tmp/list
@@ -59,7 +55,7 @@ echo "deb $MIRROR $SUITE main" >/tmp/list
 apt-get update -qq $options >&2
 apt-cache policy $options PACKAGES $(apt-cache depends $options VERSIONED | sed -n 's/^ *Depends: //p')
 """
-"""MIRROR is empty where the suite is the container's own."""
+"""MIRROR is empty where the suite is the container's own, or its-own for the mirror that it was made from."""
 
 _MAVEN: Final = Path(__file__).parents[1] / "images" / "maven" / "maven.sh"
 _METADATA: Final = """
@@ -104,8 +100,7 @@ def ask_or_recall(source: str) -> Had:
             raise
         day = time.strftime("%Y-%m-%d", time.localtime(kept.stat().st_mtime))
         machine.say(f"{WHERE[source]} cannot be asked ({trouble}): taking what it had on {day}")
-        _known[source] = json.loads(kept.read_text())
-        return _known[source]
+        return _known.setdefault(source, json.loads(kept.read_text()))
 
 
 def forget(source: str) -> None:
@@ -138,10 +133,11 @@ def _ask_suite(suite: str) -> dict[str, list[str]]:
     """What apt lists in the suite's own base image; for sid, whose base is made only on demand, in the default one."""
     asked_in = suite if suite in base.SUITES else base.SUITES[0]
     base.ensure(asked_in)
-    mirror = "" if asked_in == suite else machine.debian_mirror() or _ITS_OWN
+    mirror = "" if asked_in == suite else machine.debian_mirror() or "its-own"
     machine.say(f"asking apt what {WHERE[suite]} carries")
     policy = _POLICY.replace("PACKAGES", " ".join(package.debian for package in PACKAGES.values()))
-    policy = policy.replace("VERSIONED", " ".join(_VERSIONED))
+    versioned = " ".join(package.debian for package in PACKAGES.values() if package.versioned)
+    policy = policy.replace("VERSIONED", versioned)
     output = docker(
         "run", "--rm", *machine.network(), "--env", f"MIRROR={mirror}", "--env", f"SUITE={suite}", base.name(asked_in),
         "sh", "-ec", policy,

@@ -109,14 +109,8 @@ def one_of(name: str, known: Callable[[Site], Sequence[str]], draw: Draw | None 
 
 
 def number(
-    name: str,
-    least: int,
-    most: int | Callable[[Site], int],
-    draw: Draw | None = None,
-    what: str = "a whole number",
+    name: str, least: int, most: int | Callable[[Site], int], draw: Draw | None = None, what: str = "a whole number"
 ) -> Option:
-    """A whole number."""
-
     def check(value: Any, site: Site, _: Options) -> int:
         bound = most if isinstance(most, int) else most(site)
         must(type(value) is int and least <= value <= bound, f"be {what} from {least} to {bound}")
@@ -135,8 +129,6 @@ def follower(name: str) -> Option:
 
 
 def real(name: str, least: float, most: float, draw: Draw) -> Option:
-    """A number."""
-
     def check(value: Any, _: Site, __: Options) -> float:
         must(type(value) in (int, float) and least <= value <= most, f"be a number from {least:g} to {most:g}")
         return float(value)
@@ -185,10 +177,7 @@ def some_nodes(rng: random.Random, site: Site, most: int, least: int) -> list[st
 
 
 def victims(
-    most: int = 2,
-    *,
-    known: Sequence[str] = (LEADER,),
-    roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,),
+    most: int = 2, *, known: Sequence[str] = (LEADER,), roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)
 ) -> Option:
     """The servers that are hit. If there is a leader: as many as there are `known` roles, each by its name or its role;
     the random choice is `roles`. Else: at most `most` nodes; the random choice has as many: the first, where

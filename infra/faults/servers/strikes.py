@@ -162,11 +162,7 @@ class RefuseWrites(fault.OnNodes):
         if not target.alone and not node.ready():
             return False
         node.refuse(target.by)
-
-        def refused() -> bool:
-            return target.kind.write(node).outcome == "refused"
-
-        shown = target.clock.wait(PROVEN_WITHIN, refused, LOOK_EVERY)
+        shown = target.clock.wait(PROVEN_WITHIN, lambda: target.kind.write(node).outcome == "refused", LOOK_EVERY)
         if not shown and target.alone:
             raise Failed(f"{node.name} was told to refuse writes, and keeps them")
         return shown
