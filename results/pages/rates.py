@@ -198,9 +198,8 @@ def line(title: str, runs: Sequence[tuple[str, str]], series: Sequence[ChartLine
     step = (_RIGHT - _LEFT) / max(len(runs) - 1, 1)
 
     def place(at: int, value: float) -> tuple[str, str]:
-        return number(_LEFT + step * at if len(runs) > 1 else (_LEFT + _RIGHT) / 2), number(
-            _BOTTOM - (_BOTTOM - _TOP) * value / top
-        )
+        x = _LEFT + step * at if len(runs) > 1 else (_LEFT + _RIGHT) / 2
+        return number(x), number(_BOTTOM - (_BOTTOM - _TOP) * value / top)
 
     parts = [
         tag("path", d=f"M{_LEFT} {_TOP}H{_RIGHT}M{_LEFT} {(_TOP + _BOTTOM) / 2:g}H{_RIGHT}", class_="grid"),

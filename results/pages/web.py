@@ -160,7 +160,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(explained=explained, thousands="{:,}".format, shortened=_shortened)
+    environment.filters.update(explained=explained, thousands="{:,}".format)
+    environment.filters["shortened"] = lambda names, most: listing(few(names, most))
     environment.globals.update(
         count=count,
         glyphs={word: signs.glyph for word, signs in SIGNS.items()},
@@ -169,10 +170,6 @@ def _environment() -> Environment:
         Verdict=Verdict,
     )
     return environment
-
-
-def _shortened(names: Sequence[str], most: int) -> str:
-    return listing(few(names, most))
 
 
 @cache
