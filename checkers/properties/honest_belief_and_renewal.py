@@ -151,15 +151,15 @@ def _renewed_by_nobody(view: View) -> Iterator[Finding]:
             yield Finding("renewed-by-nobody", view.ret[row], (*holders, row), holders, why)
 
 
-def _lasts_until(view: View, lease: RenewedLease, asked: int) -> int:
-    """ns; until when a lease is certainly in force if what was answered before `asked` (ns) prolonged it.
+def _lasts_until(view: View, lease: RenewedLease, answered_by: int) -> int:
+    """ns; until when a lease is certainly in force if what was answered before `answered_by` (ns) prolonged it.
 
     Servers with a grain tell each other only now and then who is alive: a sign of life counts for no more than the
     grain after the last one that came half a grain or more before it.
     """
     grain = view.facts.grain
-    signs = [lease.begun, *(view.inv[other] for other in lease.renewed if view.ret[other] <= asked)]
-    signs += [moment for moment, since in lease.touched if since <= asked]
+    signs = [lease.begun, *(view.inv[other] for other in lease.renewed if view.ret[other] <= answered_by)]
+    signs += [moment for moment, since in lease.touched if since <= answered_by]
     if lease.session and grain:
         before = [max([lease.begun, *(other for other in signs if other <= sign - grain // 2)]) for sign in signs]
         signs = [min(sign, earlier + grain) for sign, earlier in zip(signs, before, strict=True)]

@@ -58,8 +58,8 @@ def _examine(view: View) -> Examined:
         for wrong in _disagreements(view)
     ]
     findings += (_outage(view, outage) for outage in unexplained(outages or (), view.history.faults))
-    asked = looks or outages is not None  # a service of one member has nobody to agree with
-    return Examined(findings, counters, unjudged=None if asked else "the members were not asked")
+    judged = looks or outages is not None  # a service of one member has nobody to agree with
+    return Examined(findings, counters, unjudged=None if judged else "the members were not asked")
 
 
 def _exercise(view: View) -> Exercise:

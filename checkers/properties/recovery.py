@@ -162,28 +162,28 @@ def _without_answers(view: View) -> Iterator[Finding]:
     healed, bound = _healed(view), view.facts.bounds.get(RECOVERY.id, 0)
     after = (row for row in view.attempts() if view.stopped[row] > healed)
     for worker, rows in grouped(after, view.worker).items() if healed and bound else ():
-        since, last, asked = 0, 0, list[Span]()  # ends of the first and last failure; when it asked from the first on
+        since, last, waits = 0, 0, list[Span]()  # ends of the first and last failure; when it asked from the first on
         for row in rows:
             lasted = view.stopped[row] - view.inv[row]
             unanswered = view.outcome[row] == Outcome.INFO
             if unanswered and lasted >= (view.ttl[row] or view.facts.patience):
                 continue  # it waited for as long as it was told: perhaps for another holder
             if not unanswered and view.reason[row] not in NO_SERVICE:
-                since, asked = 0, []
+                since, waits = 0, []
                 continue
             if since:
-                asked += (
+                waits += (
                     (last, min(last + bound // AGAIN, view.inv[row])),
                     (max(view.inv[row], since), view.stopped[row]),
                 )
             since, last = since or view.stopped[row], view.stopped[row]
-            counted = without(united(asked), view.once(unserved))
+            counted = without(united(waits), view.once(unserved))
             if length(counted) > bound:
                 missed = moment(counted, bound)
                 served = next((hold.row for hold in view.holds if since <= hold.ret <= missed), None)
                 if served is not None:
-                    asked_in_vain = f"worker {worker} asked in vain for longer than the bound of {bound / 1e9:g} s"
-                    why = f"So {asked_in_vain}, while another was served; its last call {ending(row, view)}."
+                    vain = f"worker {worker} asked in vain for longer than the bound of {bound / 1e9:g} s"
+                    why = f"So {vain}, while another was served; its last call {ending(row, view)}."
                     text = f"{_heal(view)} at {view.clock(healed)}. {why}"
                     yield Finding("not-recovered", missed, (served, row), (served,), text)
                 break
@@ -218,10 +218,10 @@ def _why(view: View, case: KeyRecovery, until: int) -> str:
     if unasked := until - since - bound - served_nobody:
         why += f", not counting {unasked / 1e9:.3f} s in which nobody asked for it"
     granted = next((hold for hold in view.holds.by_key.get(key, ()) if hold.ret > until), None)
-    asked, answer = _who_asked(view, key, healed, since, until)
+    who, answer = _who_asked(view, key, healed, since, until)
     answer += f". The next grant was {view.who(granted.process)}'s, at {clock(granted.ret)}" if granted else ""
     vain = f"nobody got the lock within {bound / 1e9:g} s from {clock(since)} on, when {why}"
-    return f"So {asked}, and {vain}. Up to {clock(until)} {answer}."
+    return f"So {who}, and {vain}. Up to {clock(until)} {answer}."
 
 
 def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> tuple[str, str]:
@@ -230,13 +230,13 @@ def _who_asked(view: View, key: int, healed: int, since: int, until: int) -> tup
     requests = [row for row in _requests(view, healed).get(key, ()) if view.inv[row] <= until and ends[row] >= since]
     workers = sorted({view.worker(row) for row in requests})
     whose = f"worker{'s' * (len(workers) != 1)} {listing(list(map(str, workers)))}"
-    asked = f"{whose} asked {f'{len(requests)} times' if len(requests) > 1 else 'once'}"
+    who = f"{whose} asked {f'{len(requests)} times' if len(requests) > 1 else 'once'}"
     last = max((row for row in requests if 0 < view.stopped[row] <= until), key=view.stopped.__getitem__, default=None)
     if last is None:
-        return asked, "there was no answer"
+        return who, "there was no answer"
     error = error_text(last, view)
     answer = f"{view.who(view.process[last])}'s call was the last to return: it {ending(last, view)}"
-    return asked, f"{answer} at {view.clock(view.stopped[last])}" + (f": {error}" if error else "")
+    return who, f"{answer} at {view.clock(view.stopped[last])}" + (f": {error}" if error else "")
 
 
 def _requests(view: View, healed: int) -> dict[int, list[int]]:

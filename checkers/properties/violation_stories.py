@@ -175,9 +175,9 @@ class Narrator:
             sentences.append(Sentence(proof or renewed, worker, renewal, owns=True))
         token = f" with token {hold.token}" * (hold.token != NONE)
         got = f"{locks[hold.key]}{self._purpose(hold.shared)}"
-        asked = f"had asked for {got} at {clock(hold.inv)} and got it{token}" if waited else f"was granted {got}{token}"
+        how = f"had asked for {got} at {clock(hold.inv)} and got it{token}" if waited else f"was granted {got}{token}"
         at, until = (hold.start, hold.latest) if kind == "no-room" and not itself else (hold.ret, hold.ret)
-        granted = f"{f'took {got}{token} without a grant' if itself else asked} {self._faults.span(at, until)}"
+        granted = f"{f'took {got}{token} without a grant' if itself else how} {self._faults.span(at, until)}"
         sentences.insert(0, Sentence(at, worker, granted, more=more, rows=(hold.row,), granted=hold.token))
         return [*sentences, *(self._parting(worker, hold) if ends and hold.release not in broken.rows else ())]
 
@@ -236,11 +236,13 @@ class Narrator:
         if kind in ACQUIRES and not flags & NESTED:
             moments = [moment for hold in holds for moment in (hold.ret, hold.left)]
             had = "had " * any(inv < moment < ret < INFINITY for moment in moments)
-            asked = f"{had}asked for {locks[view.key[row]]}{self._purpose(flags & SHARED)} at {self.clock(inv)}"
+            request = f"{had}asked for {locks[view.key[row]]}{self._purpose(flags & SHARED)} at {self.clock(inv)}"
             end = {Outcome.OK: "got it", Outcome.INFO: ending(row, view)}.get(Outcome(outcome), self._failed(row))
             woken = f"it was woken {'once' if value == 1 else f'{value} times'} while it waited"
             when = f" at {self.clock(ret)}" * (ret < INFINITY)
-            return Sentence(at, who, f"{asked} and {end}{when}", more=(woken,) * (value > 0 and not holds), rows=(row,))
+            return Sentence(
+                at, who, f"{request} and {end}{when}", more=(woken,) * (value > 0 and not holds), rows=(row,)
+            )
         lists, done = view.facts.keeps_lists, ""
         if kind == F.WRITE:
             written = f"element {value} to {_list_up_to(view.base[row])}" if lists else value
