@@ -26,8 +26,6 @@ def check(history: History, properties: Iterable[str] | None = None) -> tuple[Ch
 
 
 class Lack(NamedTuple):
-    """What a trial lacks."""
-
     reason: str  # why a pass would mean nothing yet, or which hazard has not shown yet
     by_strike: bool  # whether only another strike of the fault can change that
 

@@ -26,8 +26,6 @@ Table = dict[str, npt.NDArray[Any]]
 
 
 class HistoryShape(NamedTuple):
-    """What history to make."""
-
     operations: int  # about how many, since histories of locks consist of whole holds
     processes: int  # how many are almost always busy
     keys: int  # how many locks or registers

@@ -7,8 +7,6 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """The answer on one file."""
-
     valid: bool | None  # True, False, or None: unknown
     model: str  # its name; empty for a recording that was judged under its properties
     operations: int  # how many the history has

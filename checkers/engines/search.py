@@ -29,8 +29,6 @@ STEPS_OF_A_ROW: Final = 16
 
 
 class Searched(NamedTuple):
-    """The result of searching a key."""
-
     valid: bool | None  # None: given up, `reason` says why
     order: tuple[int, ...] = ()  # row numbers in an order that explains everything, where there is one
     stuck: Stuck = Stuck(())  # the return that no order gets past, if there is one

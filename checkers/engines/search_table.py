@@ -129,8 +129,6 @@ def _earlier(kinds: Ints) -> Ints:
 
 
 class SearchEnd(NamedTuple):
-    """How a search ended."""
-
     answer: int  # FOUND, NONE_FOUND, STEPS_SPENT or MEMORY_SPENT
     order: Ints  # numbers of operations
     furthest: int  # the furthest event that was reached

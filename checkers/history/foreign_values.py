@@ -63,7 +63,6 @@ def shown(text: str, longest: int = SHOWN) -> str:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The leaves of a nested value."""
     if isinstance(value, tuple | frozenset):
         for item in value:
             yield from leaves(item)

@@ -25,8 +25,6 @@ class Conflict(NamedTuple):
 
 
 class EngineAnswer(NamedTuple):
-    """What an engine says of a history."""
-
     conflicts: tuple[Conflict, ...]  # at least one for every key that is certainly invalid
     undecided: dict[int, str]  # key → why the engine leaves it to the search
     # Called without arguments: all rows of the decided keys that took effect (answered ones, and unknown ones that are

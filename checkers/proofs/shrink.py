@@ -23,8 +23,6 @@ _FIRST_WINDOW: Final = 8
 
 
 class Shrunk(NamedTuple):
-    """The result of shrinking."""
-
     rows: tuple[int, ...] | None  # the sub-history, in order of invocation; None: no bad sub-history was found
     minimal: bool = False  # nothing can be left out
     refuted: bool = False  # there is no bad sub-history, since all operations of the key have an order

@@ -52,8 +52,6 @@ class Examined:
 @final
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property."""
-
     id: str
     examine: Callable[[View], Examined]  # looks for violations
     # Counts what exercised the property, and says what is missing so that a pass means something. It must be cheap: a

@@ -98,7 +98,6 @@ class Node(Server):
         self._settle()
 
     def skews(self) -> tuple[Skew, ...]:
-        """All skews of its clock."""
         return tuple(self._skews.values())
 
     def replace(self, image: str, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -259,7 +258,6 @@ class Cluster:
 
     @property
     def voters(self) -> tuple[Node, ...]:
-        """The members that vote."""
         return tuple(node for node in self.nodes if node.name not in self.kind.observers)
 
     def healths(self) -> list[Health | None]:

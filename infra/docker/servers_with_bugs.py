@@ -17,8 +17,6 @@ from infra.backends import BACKENDS
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A server with a bug."""
-
     # The recipe in `infra.docker.images` of the server, in its default version; `planted-<server>` builds on it.
     server: str
     name: str  # what its wrapper calls the bug

@@ -113,7 +113,6 @@ def impairment(what: Impairment, stream: Stream, by: str) -> Toxic:
 
 
 def is_cut(toxic: Toxic) -> bool:
-    """Whether a toxic is a cut."""
     return toxic.name == cut_name(toxic.stream)
 
 

@@ -35,8 +35,6 @@ BUSY: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class UpgradeLane:
-    """One lane."""
-
     lane: str
     store: str
     lease: str  # see `checkers.history.history.Facts`

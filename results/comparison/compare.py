@@ -70,8 +70,6 @@ class CellChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs, compared."""
-
     changes: tuple[CellChange, ...]  # all cells that one of the runs judged, the heaviest first
     # The worse ones first, last those of too few trials; empty if the runs have no trials in common, or nothing
     # was measured.

@@ -47,8 +47,6 @@ STORE: Final = "store"
 
 @dataclass(frozen=True, slots=True)
 class TimeOrRate:
-    """One time or rate."""
-
     name: str
     unit: str
     floor: float  # the least difference that counts, in its unit

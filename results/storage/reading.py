@@ -20,8 +20,6 @@ VERDICTS: Final = "verdicts.json"
 
 @dataclass(frozen=True, slots=True)
 class RunContents:
-    """What a run folder holds."""
-
     cells: tuple[Cell, ...]
     lanes: tuple[LaneSummary, ...]  # of the trials of `cells`, in the same order
     problems: tuple[str, ...]  # damaged or aborted trials, one line each. Damaged ones are not in `cells` and `lanes`

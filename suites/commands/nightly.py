@@ -67,8 +67,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """What to run."""
-
     jobs: tuple[Job, ...]
     options: tuple[str, ...]  # for pytest
     product: Mapping[str, Any]  # the options that select what is tried: nights with the same can be compared

@@ -12,8 +12,6 @@ from suites.selection import shards
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is tried."""
-
     backend: str
     column: str  # the name of the column in the matrix: faults, a storm, a plan
     seed: int

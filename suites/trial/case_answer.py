@@ -20,8 +20,6 @@ OUR_FAILURE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswer:
-    """The answer to a case."""
-
     judgement: Judgement  # the one that counts; of its trial are also page, seed and version
     page: Path
     attempts: int  # how many trials there were

@@ -170,7 +170,6 @@ def _gate(verb: Verb, side: Side) -> Gate:
 
 
 def pairs_of(target: Target) -> list[Pair]:
-    """All pairs of all lanes."""
     return [
         Pair(target, lane, walk, workers)
         for lane in target.actors.lanes()
