@@ -12,6 +12,7 @@ itself do not work with pytest 9.
 
 from __future__ import annotations
 
+import math
 import signal
 from dataclasses import replace
 from functools import partial
@@ -42,7 +43,7 @@ from suites.selection import upgrade_stages
 from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.parse_options import parse
 from suites.selection.selection import Selection, case_id
-from suites.selection.trial import column_in
+from suites.selection.trial import Trial, column_in
 from suites.terminal import NOT_JUDGED, Terminal, case_of, shared_backends
 from suites.trial import resume
 from suites.trial.broken_trial import TrialFailed
@@ -205,13 +206,14 @@ class Product:
         selection = self._selection
         turns = [upgrade_stages.in_turn(selection.stages, number) for number in range(len(selection.faults))]
         order = [[stage.name for stage in turn] for turn in turns]
-        parts = _parts(selection)
+        trials = _trials(selection)
 
         def place(item: pytest.Item) -> tuple[int, ...]:
             case = case_of(item)
             if case is None:
                 return (-1, -1, -1, -1)
-            part = parts.get((case.lane, case.fault), -1)  # -1: the case cannot be asked
+            trial = trials.get((case.lane, case.fault))
+            part = -1 if trial is None else trial.part  # -1: the case cannot be asked
             column = selection.faults.index(case.fault)
             return selection.backends.index(case.lane.backend), column, part, order[column].index(case.stage)
 
@@ -304,27 +306,31 @@ def _terminated(number: int, _frame: object) -> None:
     raise KeyboardInterrupt("terminated")  # pytest's own Exit is an Exception, which a trial takes for its own end
 
 
-def _parts(selection: Selection) -> dict[tuple[Lane, str], int]:
-    """Lane and column → the number of the trial that tries this lane, among the trials of the column."""
-    return {(lane, trial.column): trial.part for trial in selection.trials() for lane in trial.lanes}
+def _trials(selection: Selection) -> dict[tuple[Lane, str], Trial]:
+    """Lane and column → the trial that tries this lane, among the trials of the column."""
+    return {(lane, trial.column): trial for trial in selection.trials() for lane in trial.lanes}
 
 
 class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
-    """A scope is a backend or, for the shared backend, one trial."""
+    """A scope is a backend or, for the shared backend, one trial, the longest first: so all processes end together."""
 
     def __init__(self, selection: Selection, config: pytest.Config, log: Any = None) -> None:
         config.option.loadscopereorder = False  # the scopes with most tests do not take longest
         super().__init__(config, log)
-        shared, parts = shared_backends(selection), _parts(selection)
+        shared, trials = shared_backends(selection), _trials(selection)
         self._scopes: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}  # scope of one trial → about how long this takes
         self._versions: dict[str, str] = {}  # scope → stage, if all of the scope is tried on servers of one version
         for lane in (*selection.lanes, *selection.planted):
             for fault in selection.faults:
                 for stage in selection.stages:
                     scope = lane.backend
                     if scope in shared:
-                        number = parts.get((lane, fault), 0)
-                        scope = f"{lane.backend} under {column_in(fault, stage.name)}, part {number}"
+                        trial = trials.get((lane, fault))
+                        part = 0 if trial is None else trial.part
+                        scope = f"{lane.backend} under {column_in(fault, stage.name)}, part {part}"
+                        if trial is not None and scope not in self._seconds:
+                            self._seconds[scope] = trial.seconds
                         if stage.name in ALONE:
                             self._versions[scope] = stage.name
                     self._scopes[f"{case_id(lane, fault, stage.name)}]"] = scope
@@ -333,10 +339,14 @@ class ByBackend(LoadScopeScheduling):  # type: ignore[misc]
         return self._scopes.get(nodeid.partition("[")[2], "")
 
     def _assign_work_unit(self, node: Any) -> None:
-        """Prefer scopes of the version that the process has tried, then those that need a new environment, then any."""
+        """Prefer scopes of the version that the process has tried, then those that need a new environment, then any.
+        Where no versions are compared, the longest.
+        """
         tried = {self._versions[scope] for scope in self.assigned_work.get(node, ()) if scope in self._versions}
 
-        def rank(scope: str) -> int:
+        def rank(scope: str) -> float:
+            if not self._versions:
+                return -self._seconds.get(scope, math.inf)
             version = self._versions.get(scope)
             return 1 if version is None else 0 if not tried or version in tried else 2
 

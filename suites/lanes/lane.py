@@ -235,8 +235,10 @@ def meets(lane: Lane, faults: Sequence[str]) -> bool:
 def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -> Iterator[Lane]:
     """Every lane in which a lock is tried, with those that are not applicable. load: what the user sets."""
     load = load or Load()
+    # Where names wait for each other, no pair of workers has a lock to itself.
+    collides = any(hazard.property == "independence" for hazard in lock.hazards)
     for workload in (each for each in WORKLOADS.values() if not load.workload or each.name in load.workload):
-        everywhere = workload.name in STRUCK_ALONE and lock_name not in registry.CONTROLS
+        everywhere = workload.name in STRUCK_ALONE and lock_name not in registry.CONTROLS and not collides
         shared = workload.readers and not everywhere
         if (shared and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue

@@ -28,8 +28,9 @@ from suites.selection.upgrade_stages import ONLY, Stage
 from suites.worker.python_environment import Interpreter
 
 WORKERS: Final = 76
-"""The most workers in one trial, as a rule: more would wait for each other on two cores. If a tap passes each of their
-messages on, half as many."""
+"""The most workers in one trial, as a rule: more would wait for each other on two cores."""
+TAPPED_WORKERS: Final = 96
+"""The same where a tap passes on each of their messages: of these workers most stand still or rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,7 @@ class Selection:
         """The lanes of each trial. All lanes of a lock are in one trial: the first with room for them."""
         parts: list[list[Lane]] = []
         tapped = any("tap" in FAULTS[name].needs for name in self.fault_names(fault, backend) if name != NO_FAULT)
-        most = WORKERS // 2 if tapped else WORKERS
+        most = TAPPED_WORKERS if tapped else WORKERS
         for _, of_lock in itertools.groupby(self.runnable(backend, fault), lambda lane: lane.lock_name):
             together = list(of_lock)
             room = next((part for part in parts if sum(lane.workers for lane in (*part, *together)) <= most), None)

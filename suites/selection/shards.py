@@ -19,6 +19,7 @@ SETTLED: Final = 3.0  # seconds besides its plan: workers start and end, the loc
 PER_LANE: Final = 0.4  # seconds that each lane adds, on two cores
 LASTS: Final = 8.0  # seconds that a step adds which is never undone: members end, and start as another version
 SEQUENCE: Final = 20.0  # seconds that a sequence of kills adds
+WALK: Final = 12.0  # seconds that a fault adds which strikes at one message after another
 OWN: Final = 12.0  # seconds that the environment of its own adds, which a trial with such a step needs
 
 
@@ -48,7 +49,8 @@ def expected(plan: Plan, ttl: float, lanes: int, duration: float = 0.0) -> float
     """
     lasting = sum(FAULTS[step.fault].lasting for step in plan.steps)
     loaded = sum("load" in FAULTS[step.fault].needs for step in plan.steps)
-    plan_s = max(ttl + _ends(plan) + SEQUENCE * loaded, duration)
+    walks = sum(bool(FAULTS[step.fault].workload) for step in plan.steps)
+    plan_s = max(ttl + _ends(plan) + SEQUENCE * loaded + WALK * walks, duration)
     return SETTLED + PER_LANE * lanes + plan_s + LASTS * lasting + (OWN if lasting else 0.0)
 
 

@@ -102,7 +102,7 @@ with several trials in parallel, on a slower machine or beside other work, the p
 accordingly: requests that wait for CPU time longer than their clients wait for answers say nothing about a lock."""
 MESSAGES: Final = 240_000
 """Messages of 64 bytes that a process sends itself over a socket per second on such a core: what all do mostly."""
-TAPPED: Final = 3  # how many workers a worker behind the tap counts for: all messages pass through that one process
+TAPPED: Final = 0.5  # how many workers a worker behind the tap counts for: most stand still at a message, or rest
 PROBE: Final = 0.1  # seconds for which a trial sends messages before it starts
 LEAST: Final = 0.25  # of a core that a process gets in the end, however little it got during the short probe
 

@@ -24,7 +24,7 @@ ROUNDS: Final = 5
 """After so many rounds of each worker without a message of a number, no such message is expected any more. If the verb
 has never had such an answer, rounds before it was waited for count as well."""
 TIMES: Final = 3
-"""After so many stays of each holder, no such message is expected in the verbs that wait for it."""
+"""After so many stays of each holder and rounds of the waiter, no such message is expected in the verbs that wait."""
 STAYS: Final = 0.5
 """Seconds for which a holder stays, so that another waits for it."""
 
@@ -96,9 +96,9 @@ class Pair:
         def over() -> bool:
             if trap.target.clock.now() > deadline:
                 return True
-            if self.walk.waits:
-                return self._stays >= TIMES * len(self._holders)
             ended = actors.rounds(trap.lane, trap.among, self.walk.verb) - before
+            if self.walk.waits:
+                return ended >= TIMES and self._stays >= TIMES * len(self._holders)
             return ended >= ROUNDS * len(trap.among) or (side == "answer" and self._never_had(number))
 
         catching = trap.catch_unless(over, gate, action, verb=self.walk.verb, message=number)
