@@ -189,7 +189,7 @@ def test_three_names_collide_in_common_hashes_and_the_others_begin_with_the_firs
     assert (key_names("alone", 1), len(key_names("two", 2))) == (("alone.0",), 2)
 
 
-@cases("cores, n, workers", (2, None, 60), (2, 1, 60), (2, 2, 30), (4, 2, 60), (16, 2, 60), (1, 1, 30), (None, 1, 60))
+@cases("cores, n, workers", (2, None, 60), (2, 1, 60), (2, 2, 30), (4, 2, 60), (16, 2, 60), (1, 1, 30), (None, 2, 30))
 def test_a_trial_has_as_many_workers_as_the_cores_carry(
     monkeypatch: pytest.MonkeyPatch, cores: int | None, n: int | None, workers: int
 ) -> None:
