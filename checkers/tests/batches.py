@@ -35,12 +35,8 @@ class Batched(Generic[Drawn]):
         for rng in rngs:
             drawn = self.draw(rng)
             groups[self.alike(drawn)].append(drawn)
-        return [
-            word
-            for group in groups.values()
-            for begin in range(0, len(group), self.most)
-            for word in self.judge(group[begin : begin + self.most])
-        ]
+        begins = ((group, at) for group in groups.values() for at in range(0, len(group), self.most))
+        return [word for group, at in begins for word in self.judge(group[at : at + self.most])]
 
 
 @lru_cache

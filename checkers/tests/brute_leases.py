@@ -116,12 +116,10 @@ def _believed(act: Act, case: Case, mode: str) -> bool:
     return act.outcome == "ok" or act.f in ("acquire", "release", "close")
 
 
-def _holds(session: int, case: Case, mode: str) -> bool:
+def _holds(who: int, case: Case, mode: str) -> bool:
     """Whether the session certainly held something. How long other sessions lived does not matter."""
     freed = {a.attempt for a in case.acts if a.f == "release" and a.outcome == "ok" and mode in ("unrefused", "full")}
-    return any(
-        a.f == "acquire" and a.session == session and (a.outcome == "ok" or a.attempt in freed) for a in case.acts
-    )
+    return any(a.f == "acquire" and a.session == who and (a.outcome == "ok" or a.attempt in freed) for a in case.acts)
 
 
 def _vain(act: Act, case: Case) -> bool:

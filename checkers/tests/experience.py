@@ -62,11 +62,8 @@ def renewal(rng: Random) -> str:
     made = [replace(lease, release=None) for lease in generate.leases(rng, "grant")]
     spans = [(rng.randint(0, len(made)), begin, begin + rng.randint(1, 9)) for begin in rng.choices(range(20), k=3)]
     book = generate.lease_book(made, "grant", Random(0.0)).then(workers=len(made) + 1, unreached=tuple(spans))
-    truth = sum(
-        any(inv > later.ret for later in made if brute.comes_after(later, grant, made))
-        for grant in made
-        for inv, _ in grant.renewals
-    )
+    asked = [(grant, inv) for grant in made for inv, _ in grant.renewals]
+    truth = sum(any(inv > later.ret for later in made if brute.comes_after(later, grant, made)) for grant, inv in asked)
     for owner, grant in enumerate(made, 1):
         silent = [range(begin, end + 1) for worker, begin, end in spans if worker == owner]
         truth += sum(any({inv, ret} <= {*moments} for moments in silent) for inv, ret in grant.renewals)
@@ -333,10 +330,8 @@ def calls(rng: Random) -> str:
     rows = sorted(book.rows, key=lambda row: row[0])
     finish = max((max(row[:2]) for row in rows if row[12] != F.STALL), default=0)
     stalls = [(row[9] % workers, *row[:2]) for row in rows if row[12] == F.STALL]
-    lapses = stalls + [
-        (fault.process % workers, fault.begun, fault.healed) for fault in book.faults if fault.kind != "kill"
-    ]
-    kills = [(fault.process % workers, fault.healed) for fault in book.faults if fault.kind == "kill"]
+    lapses = stalls + [(hit.process % workers, hit.begun, hit.healed) for hit in book.faults if hit.kind != "kill"]
+    kills = [(hit.process % workers, hit.healed) for hit in book.faults if hit.kind == "kill"]
     truth = 0
     for place, (inv, ret, *row) in enumerate(rows):
         process, f, reason = row[7], row[10], row[12]

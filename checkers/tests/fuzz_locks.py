@@ -41,9 +41,7 @@ def admits(name: str, permits: int, state: State, op: Op) -> bool:
         return all(owner == op.owner for owner, _ in state)
     if name == "semaphore":
         return len(state) < permits
-    return all(owner != op.owner for owner, _ in state) and (
-        not state or (op.shared and all(reader for _, reader in state))
-    )
+    return all(by != op.owner for by, _ in state) and (not state or (op.shared and all(reader for _, reader in state)))
 
 
 def step(name: str, permits: int) -> Callable[[State, Op], tuple[State, ...]]:

@@ -245,13 +245,8 @@ def passed(rng: Random) -> str:
         end = min(gone, inv + 30)
         if ret < end:
             holds.append((key, inv, queued, ret, end))
-    times = [
-        sum(
-            other[0] == one[0] and other[1] > (one[2] if queues else one[1] + slowest) and other[4] <= one[3]
-            for other in holds
-        )
-        for one in holds
-    ]
+    late = {hold: hold[2] if queues else hold[1] + slowest for hold in holds}
+    times = [sum(o[0] == hold[0] and o[1] > late[hold] and o[4] <= hold[3] for o in holds) for hold in holds]
     found = bypass(measured(book))
     truth = (sum(times), sum(time > 0 for time in times), max(times, default=0))
     same((found["bypasses"], found["passed"], found["most"]), truth, holds)

@@ -107,7 +107,7 @@ def unfenced(rng: Random) -> str:
     grants = generate.leases(rng, "grant")
     book = generate.lease_book(grants, "grant", rng)
     book.facts = replace(book.facts, store="unfenced")
-    writes = []
+    kept = []
     for value in range(rng.randint(1, 4)):
         owner = rng.randint(1, len(grants))
         inv = grants[owner - 1].ret + rng.randint(0, 9)
@@ -117,11 +117,9 @@ def unfenced(rng: Random) -> str:
         seen = rng.random() < 0.5
         if seen and outcome != FAIL:
             book.read(inv + 20, inv + 21, rng.randint(1, len(grants)), value)
-        writes.append((inv, grants[owner - 1], outcome == OK or (outcome == INFO and seen)))
-    stale = sum(
-        accepted and any(inv > later.ret for later in grants if brute.comes_after(later, grant, grants))
-        for inv, grant, accepted in writes
-    )
+        if outcome == OK or (outcome == INFO and seen):
+            kept.append((inv, grants[owner - 1]))
+    stale = sum(any(inv > later.ret for later in grants if brute.comes_after(later, it, grants)) for inv, it in kept)
     return counted(result_on(book, "fenced-store"), stale, book.rows)
 
 

@@ -37,9 +37,7 @@ def _room(leases: list[Lease], shared: list[bool], *, ordered: bool) -> bool:
     """Whether some choice of instants keeps all holds apart, except readers from readers."""
     pairs = [(i, j) for i, j in combinations(range(len(leases)), 2) if not (shared[i] and shared[j])]
     choices = [[(a, end, lease.token * ordered) for a, end in ends(lease).items()] for lease in leases]
-    return any(
-        all(_before(holds[i], holds[j]) or _before(holds[j], holds[i]) for i, j in pairs) for holds in product(*choices)
-    )
+    return any(all(_before(at[i], at[j]) or _before(at[j], at[i]) for i, j in pairs) for at in product(*choices))
 
 
 def _before(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
@@ -195,10 +193,8 @@ def circles(rng: Random) -> str:
         for circle in permutations(waits, length):
             if circle[0] != min(circle) or len({wait[2] for wait in circle}) < length:
                 continue
-            if all(
-                wait[3] == after[4] and not (wait[5] and after[5])
-                for wait, after in zip(circle, (*circle[1:], circle[0]), strict=True)
-            ):
+            pairs = zip(circle, (*circle[1:], circle[0]), strict=True)
+            if all(wait[3] == after[4] and not (wait[5] and after[5]) for wait, after in pairs):
                 limit = max(ttl, min([wait[7] for wait in circle if wait[7]], default=0) - SECOND)
                 expected.append((min(wait[1] for wait in circle) - max(wait[0] for wait in circle), limit))
     result = result_on(book, "deadlock-free")

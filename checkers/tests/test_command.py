@@ -53,15 +53,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@cases(
-    "files, status",
-    ("good", 0),
-    ("bad", 1),
-    ("unknown", 3),
-    ("good unknown", 3),
-    ("unknown damaged", 2),
-    ("damaged unknown bad good", 1),
-)
+EXITS = {"good": 0, "bad": 1, "unknown": 3, "good unknown": 3, "unknown damaged": 2, "damaged unknown bad good": 1}
+
+
+@cases("files, status", *EXITS.items())
 def test_exit_status(folder: Path, run: Run, files: str, status: int) -> None:
     assert run(*(folder / f"{name}.arrow" for name in files.split()))[0] == status
 

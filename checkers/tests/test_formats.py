@@ -65,23 +65,16 @@ TIMED = ours("1 invoke read time=7; 0 ok write 1 time=9; 1 ok read 1 time=9; 0 i
 UNTIMED = ours("0 invoke read time=9; 0 ok read 1; 1 invoke read time=3")
 BACKWARDS = edn("0 ok read 1 index=1 time=5; 0 invoke read index=0 time=9; 1 invoke read index=7 time=1")
 HELD = "5 invoke acquire time=1 key=a; 5 ok acquire time=2 owner=x token=7 ttl=100 session=s; "
-OWNED = ours(
-    HELD + "5 invoke write 1 time=3 key=b token=7; 5 ok write time=4; "
-    "5 invoke release time=5 key=a owner=x; 5 ok release time=6"
-)
+WROTE = "5 invoke write 1 time=3 key=b token=7; 5 ok write time=4; "
+OWNED = ours(HELD + WROTE + "5 invoke release time=5 key=a owner=x; 5 ok release time=6")
 WORKERS = ours("; ".join(f"{who} invoke read time=1" for who in ("a", 7, "b", -1, 10**12)))
 TUPLE = "{:process 0, :type :%s, :f :read, :value #jepsen.independent/tuple [:k %s]}\n"
 TAGGED = TUPLE % ("invoke", "nil") + TUPLE % ("ok", "[1 2]")
-COUNTED = ours(
-    "0 invoke add -2 time=1; 1 invoke increment time=2; 2 invoke decrement time=3; "
-    "3 invoke dec 5 time=4; 4 invoke inc 5 time=5"
-)
+BY_ONE = "1 invoke increment time=2; 2 invoke decrement time=3; "
+COUNTED = ours("0 invoke add -2 time=1; " + BY_ONE + "3 invoke dec 5 time=4; 4 invoke inc 5 time=5")
 TXN = "{:process 0, :type :%s, :f :txn, :value [%s]}\n"
-TRANSACTIONS = (
-    TXN % ("invoke", "[:read :x nil] [:w :y 2] [:append 9 1]")
-    + TXN % ("ok", "[:read :x 1] [:w :y 2] [:append 9 1]")
-    + TXN % ("invoke", "[:r :x nil]")
-)
+STEPS = "[:read :x %s] [:w :y 2] [:append 9 1]"
+TRANSACTIONS = TXN % ("invoke", STEPS % "nil") + TXN % ("ok", STEPS % 1) + TXN % ("invoke", "[:r :x nil]")
 KEYS = ours('0 invoke read time=1 key=1; 1 invoke read time=1 key="1"; 2 invoke read time=1 key=b')
 LATE = log("0\t:invoke\t:write\t4", "0\t:fail\t:write\t:timed-out", "1\t:invoke\t:cas\t[1 2]", "1\t:fail\t:cas\t[1 2]")
 BEGUN, BLANKS = log("0\t:invoke\t:read\tnil"), log("1   :invoke :cas    [1 2]", "1   :fail   :cas    [1 2]  timed out")

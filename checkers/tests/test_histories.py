@@ -118,9 +118,8 @@ def test_recordings(tmp_path: Path) -> None:
     path = tmp_path / "1.rec"
     rows = np.zeros(3, DTYPE)
     rows["inv"], rows["f"] = (4, 0, 5), (F.READ, 0, 0)
-    head = row_format.PREAMBLE.pack(row_format.MAGIC, row_format.VERSION, row_format.ROW.size).ljust(
-        row_format.HEADER, b"\0"
-    )
+    preamble = row_format.PREAMBLE.pack(row_format.MAGIC, row_format.VERSION, row_format.ROW.size)
+    head = preamble.ljust(row_format.HEADER, b"\0")
     path.write_bytes(head + rows.tobytes()[:-5])
     assert read_recording(path)["inv"].tolist() == [4]
     path.write_bytes(head.replace(row_format.MAGIC, b"notours!"))
@@ -138,15 +137,12 @@ def moments(spans: Iterable[Span]) -> set[int]:
 def test_spans_agree_with_counted_moments() -> None:
     rng = Random(5)
     for _ in range(2000):
-        some, others = (
-            [(begin, begin + rng.randint(0, 5)) for begin in (rng.randint(0, 20) for _ in range(rng.randint(0, 4)))]
-            for _ in range(2)
-        )
+        some, more = ([(at, at + rng.randrange(6)) for at in rng.choices(range(21), k=rng.randint(0, 4))] for _ in "ab")
         assert moments(united(some)) == moments(some)
         assert length(united(some)) == len(moments(some))
         assert moments(clipped(some, 5, 12)) == moments(some) & set(range(5, 12))
-        left = without(united(some), united(others))
-        assert moments(left) == moments(some) - moments(others)
+        left = without(united(some), united(more))
+        assert moments(left) == moments(some) - moments(more)
         assert length(left) == len(moments(left))
         for place, at in enumerate(sorted(moments(left))):
             assert moment(left, place) == at

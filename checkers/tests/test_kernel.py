@@ -267,9 +267,7 @@ def test_a_planted_file_is_read_from_a_folder_that_only_its_owner_can_write_to(p
     ("place", "mode", "why"),
     [("home", 0o777, "can be written to by other users"), ("home/fencepost/kernels", 0o770, "is open to other users")],
 )
-def test_nothing_is_loaded_from_a_folder_that_others_can_write_to(
-    package: Package, mark: Path, place: str, mode: int, why: str
-) -> None:
+def test_nothing_is_loaded_if_others_can_write(package: Package, mark: Path, place: str, mode: int, why: str) -> None:
     (package.folder / place).chmod(mode)
     assert package.run(LARGE, complaint=f"{place} {why}") == ["1 True True"]
     assert not mark.exists()

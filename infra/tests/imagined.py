@@ -191,12 +191,8 @@ class Star:
         nodes = {f"{name} is {engine.status}" for name, engine in self.engines.items() if engine.status != "running"}
         moved = {f"{name}'s clock is moved: {engine.skews}" for name, engine in self.engines.items() if engine.skews}
         disks = {f"{name}'s disk: {what}" for (name, _), what in self.disks.done.items()}
-        workers = {
-            f"{worker.process} is caught: {worker.hurt}"
-            for lane in self.world.all_lanes
-            for worker in lane.workers
-            if worker.hurt
-        }
+        every = (worker for lane in self.world.all_lanes for worker in lane.workers)
+        workers = {f"{worker.process} is caught: {worker.hurt}" for worker in every if worker.hurt}
         refusing = {f"{name} refuses writes" for name, engine in self.engines.items() if engine.refuses}
         return [*self.links.active(), *sorted(nodes | moved | disks | workers | refusing)]
 
@@ -232,11 +228,8 @@ class Star:
         """The running members that reach this one in both directions, itself included; none if it is down or full."""
         if self.engines[name].status != "running" or "full" in self.disks.of(name):
             return set()
-        return {
-            other
-            for other, engine in self.engines.items()
-            if other == name or (engine.status == "running" and self._passes(name, other))
-        }
+        running = (other for other, engine in self.engines.items() if engine.status == "running")
+        return {other for other in running if other == name or self._passes(name, other)}
 
     def _passes(self, a: str, b: str) -> bool:
         return all(self._come_to(proxy, 0)[0] is LinkAnswer.ANSWERED for proxy in self._between[frozenset((a, b))])

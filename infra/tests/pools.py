@@ -76,12 +76,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Ignore the files of the other pool, so that they are not even imported."""
     live = is_live(collection_path.relative_to(config.rootpath))
-    match pool_of(config):
-        case "live":
-            return (not live and collection_path.is_file()) or None
-        case "compute":
-            return live or None
-    return None
+    of_another = {"": False, "live": not live and collection_path.is_file(), "compute": live}
+    return of_another[pool_of(config)] or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -151,8 +151,8 @@ def http2(kind: int, stream: int, body: bytes = b"body", flags: int = 0) -> byte
     return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
 
 
-ZOOKEEPER_ASKED = [(b"\0\0\0\x03new", 0), (zookeeper(1), 1), (zookeeper(-2, b""), None), (zookeeper(2), 2)]
-ZOOKEEPER_ANSWERED = [(b"\0\0\0\x03yes", 0), (zookeeper(-2), None), (zookeeper(1), 1), (zookeeper(-1), PUSHED)]
+ZK_ASKED = [(b"\0\0\0\x03new", 0), (zookeeper(1), 1), (zookeeper(-2, b""), None), (zookeeper(2), 2)]
+ZK_ANSWERED = [(b"\0\0\0\x03yes", 0), (zookeeper(-2), None), (zookeeper(1), 1), (zookeeper(-1), PUSHED)]
 ETCD_ASKED = [
     *((PREFACE, None), (http2(SETTINGS, 0), None), (http2(1, 1), 1), (http2(0, 1), None), (http2(1, 3), 3)),
     *((http2(PING, 0), None), (http2(WINDOW, 3), None)),
@@ -163,9 +163,7 @@ ETCD_ANSWERED = [
 ]
 
 
-@cases(
-    "backend, asked, answered", ("zookeeper", ZOOKEEPER_ASKED, ZOOKEEPER_ANSWERED), ("etcd", ETCD_ASKED, ETCD_ANSWERED)
-)
+@cases("backend, asked, answered", ("zookeeper", ZK_ASKED, ZK_ANSWERED), ("etcd", ETCD_ASKED, ETCD_ANSWERED))
 @given(data=st.data())
 def test_messages_are_separated_wherever_cut(backend: str, asked: Told, answered: Told, data: st.DataObject) -> None:
     one = BACKENDS[backend].messages()

@@ -20,12 +20,8 @@ from infra.faults.plan import BadPlan, Plan, Step, compile_plan, parse, random_p
 from infra.faults.runner import Record
 from infra.tests.simulated import MS, Interrupted, World, a_lane, nobody, run, runner
 
-CELLS = [
-    (name, backend)
-    for name, fault in FAULTS.items()
-    for backend in BACKENDS
-    if fault.applies(backend) is None and not fault.planned
-]
+DRAWN = [fault for fault in FAULTS.values() if not fault.planned]
+CELLS = [(fault.name, backend) for fault in DRAWN for backend in BACKENDS if fault.applies(backend) is None]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -51,9 +47,7 @@ def test_faults_are_grouped_by_what_they_are_done_to() -> None:
         "workers": ("freeze-holder", "cut-holder", "crash-after-acquire", "at-every-request-lose"),
         "store": ("delayed-write", "store-reply-lost"),
     }
-    assert {group: {FAULTS[name].group for name in names} for group, names in groups.items()} == {
-        group: {group} for group in groups
-    }
+    assert all({FAULTS[name].group for name in names} == {group} for group, names in groups.items())
     assert {fault.group for fault in FAULTS.values()} == groups.keys()
 
 
@@ -225,10 +219,8 @@ def test_a_fault_that_fails_heals_everything() -> None:
     with pytest.raises(Failed, match="nobody leads"):
         running.cycle()
     assert world.healed[-3:] == ["workers", "environment", "cluster"]
-    assert [(record.name, record.applied > 0) for record in running.records] == [
-        ("freeze-holder", True),
-        ("isolate-leader-drop", False),
-    ]
+    assert [record.name for record in running.records] == ["freeze-holder", "isolate-leader-drop"]
+    assert [record.applied > 0 for record in running.records] == [True, False]
 
 
 def test_the_runner_reports_each_event_as_it_happens() -> None:

@@ -188,9 +188,7 @@ def test_the_table_lists_each_version_with_its_source_and_spellings(capsys: pyte
 
 
 @pytest.mark.usefixtures("asked")
-def test_the_table_names_silent_sources_and_lists_the_rest(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_names_silent_sources(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for source in ("trixie", "modules"):
         monkeypatch.delitem(HAD, source)
     assert sources.main() == 0
@@ -244,9 +242,7 @@ def test_the_upstream_version_is_read_from_a_debian_version(debian: str, own: st
 
 class TestSuites:
     @cases("suite, asked_in, mirror", ("bookworm", "bookworm", ""), ("sid", "trixie", "http://mirror.example/debian"))
-    def test_apt_is_asked_in_the_suites_own_base_or_in_the_default_one(
-        self, engine: Commands, suite: str, asked_in: str, mirror: str
-    ) -> None:
+    def test_apt_is_asked_in_the_suites_base(self, engine: Commands, suite: str, asked_in: str, mirror: str) -> None:
         assert sources.ask(suite) == {"redis": ["8.0.2"], "postgres": ["17.11"]}
         (run,) = [line for line in engine.called if line.startswith("docker run")]
         assert f" MIRROR={mirror} --env SUITE={suite} {base.name(asked_in)} sh " in run
@@ -318,9 +314,7 @@ class TestModules:
             sources.ask("modules")
         assert "secret" not in str(failed.value)
 
-    def test_maven_is_asked_in_a_container_with_the_users_settings(
-        self, engine: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_maven_has_users_settings(self, engine: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         listed = ("3.9.0 3.10.1 3.5.6-beta 3.4.14 3.9.10", "14.9.0 14.10.1 9.6.24 12.0.0-1 14.10.0")
         lists = zip(images.ARTIFACTS.values(), listed, strict=True)
         xml = [f"{name}\n<version> {its.replace(' ', '</version> <version>')}</version>\n" for name, its in lists]

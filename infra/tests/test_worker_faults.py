@@ -120,12 +120,9 @@ def test_a_late_write_lands_between_its_successors_read_and_write(keys: tuple[in
         assert stale.healed - stale.applied >= TTL * 1e9
         [key] = {key for _, _, process, key in lane.story if process == stalled.process}
         who = {stale.process: "stale", stalled.process: "next"}
-        told = [
-            f"{who.get(process)} {what}"
-            for now, what, process, at in lane.story
-            if at == key and now >= stale.applied and what in ("acquired", "read", "written")
-        ]
-        assert told[:5] == ["stale read", "next acquired", "next read", "stale written", "next written"]
+        seen = [(who.get(process), what) for now, what, process, at in lane.story if at == key and now >= stale.applied]
+        accesses = [f"{name} {what}" for name, what in seen if what in ("acquired", "read", "written")]
+        assert accesses[:5] == ["stale read", "next acquired", "next read", "stale written", "next written"]
         assert stalled.healing - stale.healed >= INTRUDES_WITHIN * 1e9  # a lock that was freed is taken meanwhile
 
 
@@ -150,11 +147,8 @@ def test_the_successor_of_a_dead_holder_is_frozen_past_its_own_lease(keys: tuple
         dead = [record for record in mine if record.kind == "kill"]
         [frozen] = [record for record in mine if record.kind == "freeze"]
         key = next(key for _, _, process, key in lane.story if process == frozen.process)
-        after = [
-            (now, process)
-            for now, what, process, at in lane.story
-            if what == "acquired" and at == key and now > dead[0].applied
-        ]
+        of_key = [(now, process) for now, what, process, at in lane.story if (what, at) == ("acquired", key)]
+        after = [(now, process) for now, process in of_key if now > dead[0].applied]
         assert after[0] == (frozen.applied, frozen.process)
         assert frozen.applied >= dead[0].applied + TTL * 1e9
         assert after[1][0] >= frozen.applied + TTL * 1e9  # the third holder waits until a lease ends, too

@@ -319,11 +319,8 @@ def test_controls_that_were_shown_are_counted_by_stage() -> None:
     silent, shown = Verdict.WEAKNESS_NOT_SHOWN, Verdict.WEAKNESS_SHOWN
     words = [(stage, name, silent, 1) for stage in ALONE for name in ("permits", "sharing")]
     words += [(BASELINE, "permits", shown, 2), (CANDIDATE, "fifo", shown, 1)]  # fifo was not certain to show
-    cells = [
-        cell(stage, word, lane="a", lock="get-then-del", property=name, seed=seed, attempt=seed)
-        for stage, name, word, seed in words
-    ]
-    found = of(*cells, trials=tried).calibration
+    made = (cell(stage, word, property=name, seed=seed, attempt=seed) for stage, name, word, seed in words)
+    found = of(*(replace(each, lane="a", lock="get-then-del") for each in made), trials=tried).calibration
     assert found.hazards == (
         Shown(BASELINE, 1, 2, ("sharing of a under freeze-holder",)),
         Shown(CANDIDATE, 0, 2, ("permits of a under freeze-holder", "sharing of a under freeze-holder")),

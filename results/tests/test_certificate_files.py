@@ -319,12 +319,9 @@ def test_the_page_junit_and_the_attestation_match_the_golden_text(tmp_path: Path
     _, page = issue(run := made(tmp_path))
     suite = ElementTree.fromstring((run.path / files.JUNIT).read_bytes())[0]
     lines = [f"{name}: {suite.get(name)}" for name in ("tests", "failures", "errors", "skipped")]
-    lines += [
-        f"{case.get('name')}: {outcome.tag}: {outcome.get('message')}"
-        for case in suite.iter("testcase")
-        for outcome in case
-        if outcome.tag in ("failure", "error", "skipped")
-    ]
+    outcomes = [(case.get("name"), each) for case in suite.iter("testcase") for each in case]
+    bad = [(name, each) for name, each in outcomes if each.tag in ("failure", "error", "skipped")]
+    lines += [f"{name}: {each.tag}: {each.get('message')}" for name, each in bad]
     told = read(run, files.ATTESTATION)
     plans = [name for name in sorted(read(run)["evidence"]) if name.endswith("/plan.json")]
     assert [one["name"] for one in told["predicate"]["configuration"]] == [files.CERTIFICATE, *plans]

@@ -171,9 +171,7 @@ class TestSize:
         assert "left out" not in page
 
 
-def test_output_is_utf_8_on_every_terminal(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_output_is_always_utf_8(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     sides = {"a": side(cell(Verdict.UPHELD)), "b": side(cell(Verdict.VIOLATED, because="é"))}
     monkeypatch.setattr("results.commands.digest.find", lambda name, root: name)
     monkeypatch.setattr(Side, "of", lambda name: sides[name])

@@ -61,11 +61,8 @@ def trials(path: Path) -> list[str]:
 def snapshot(path: Path) -> dict[str, bytes]:
     """Path in the run folder → content, of all files with what was recorded and judged."""
     names = ("trial.json", "verdicts.json", "merged.json", "plan.json")
-    return {
-        str(file.relative_to(path)): file.read_bytes()
-        for file in path.rglob("*")
-        if file.name in names or file.suffix == ".arrow"
-    }
+    files = (file for file in path.rglob("*") if file.name in names or file.suffix == ".arrow")
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
 def test_shards_become_one_run_whose_pages_tell_where_they_stand_now(shards: list[Run], out: Path) -> None:
@@ -335,9 +332,7 @@ def test_prune_removes_the_remains_of_an_interrupted_removal(root: Path) -> None
     assert left_by_prune(root, "--keep", "2", "--yes") == [".mine", "run-2", "run-3"]
 
 
-def test_an_irremovable_run_is_named(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_stays_is_named(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("shutil.rmtree", Mock(side_effect=PermissionError(13, "Permission denied", "run")))
     assert left_by_prune(root, "--keep", "3", "--yes", status=2)[1:] == ALL[1:]
     assert "Permission denied" in capsys.readouterr().err

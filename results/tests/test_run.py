@@ -116,9 +116,7 @@ def test_a_damaged_trial_is_named_and_skipped(run: Run, hurt: str, data: bytes) 
         load_trial(bad)
 
 
-def test_a_trial_is_stored_if_measuring_it_fails_and_none_is_if_it_cannot_be(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_is_stored_if_measuring_fails_and_never_half(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TypeError):
         run.save_trial(samples.trial("bad", surprise=object()))
     assert list((run.path / "trials").iterdir()) == []

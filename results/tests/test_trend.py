@@ -79,9 +79,7 @@ def test_the_page_of_all_runs_matches_the_golden_text(tmp_path: Path) -> None:
     ],
     ids=lambda word: "" if word is None else str(word),
 )  # fmt: skip
-def test_each_change_of_a_verdict_is_listed_by_its_kind(
-    tmp_path: Path, before: Verdict | None, now: Verdict | None, kind: str | None
-) -> None:
+def test_each_change_has_a_kind(tmp_path: Path, before: Verdict | None, now: Verdict | None, kind: str | None) -> None:
     same = cell(Verdict.UPHELD, "token-order")
     stored(tmp_path, 1, same, *([cell(before)] if before else []))
     stored(tmp_path, 2, same, *([cell(now)] if now else []))

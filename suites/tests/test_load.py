@@ -61,9 +61,7 @@ def test_a_lane_fits_workers_keys_and_ttl_to_a_load(name: str, load: Load, worke
     ("least of the workload", 1.0, "impatient", Load(), 2.3, 2.0),
     ("the user's", 1.0, "set", Load(ttl=4.0), 4.0, 3.0),
 )
-def test_a_lock_of_the_users_may_round_its_ttl_up_to_whole_seconds(
-    least: float, workload: str, load: Load, asked: float, later: float
-) -> None:
+def test_a_lock_may_round_its_ttl_up(least: float, workload: str, load: Load, asked: float, later: float) -> None:
     mine: type[LockClient] = type("Mine", (registry.load("redis"),), {"min_ttl": least})
     made = Lane("mine.py:Mine", mine, WORKLOADS[workload], "unfenced", load)
     assert made.ttl == pytest.approx(asked)
@@ -148,9 +146,7 @@ def test_an_open_loop_begins_rounds_at_its_rate(tmp_path: Path) -> None:
     ("until one fails", {"count": 3, "until_failed": True}, [0, 1], [5, 6], 1),
     ("for as long as none fails", {"until_failed": True}, [0, 0, 0, 1], [5, 6, 7, 8], 1),
 )
-def test_runs_follow_one_another_with_the_next_seed(
-    option: dict[str, Any], answers: list[int], seeds: list[int], status: int
-) -> None:
+def test_each_run_has_the_next_seed(option: dict[str, Any], answers: list[int], seeds: list[int], status: int) -> None:
     words = ["suites/", "--count", "3", "--lock", "redis", "--until-failed", "--seed=5", "-q"]
     given = Namespace(**{"resume": None, "count": None, "until_failed": False, "seed": 5, **option})
     assert rounds.several(given)
@@ -193,17 +189,14 @@ def test_three_names_collide_in_common_hashes_and_the_others_begin_with_the_firs
     assert (key_names("alone", 1), len(key_names("two", 2))) == (("alone.0",), 2)
 
 
-@pytest.mark.parametrize(
-    ("cores", "processes", "workers"),
-    [(2, None, 60), (2, 1, 60), (2, 2, 30), (4, 2, 60), (16, 2, 60), (1, 1, 30), (None, 1, 60)],
-)
-def test_a_trial_has_as_many_workers_at_full_pace_as_the_cores_carry(
-    monkeypatch: pytest.MonkeyPatch, cores: int | None, processes: int | None, workers: int
+@cases("cores, n, workers", (2, None, 60), (2, 1, 60), (2, 2, 30), (4, 2, 60), (16, 2, 60), (1, 1, 30), (None, 2, 30))
+def test_a_trial_has_as_many_workers_as_the_cores_carry(
+    monkeypatch: pytest.MonkeyPatch, cores: int | None, n: int | None, workers: int
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
-    if processes is not None:
-        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(processes))
+    if n is not None:
+        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(n))
     assert (launch.fit(), launch.fit(0.5)) == (workers, workers / 2)
 
 

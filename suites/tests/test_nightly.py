@@ -143,7 +143,7 @@ class TestNights:
         assert list(suite.folder.glob("nightly/*/shards")) == [], "they stand in the run"
 
     @cases(
-        "words, statuses, says",
+        "words, exits, says",
         ("a failure is red once and then known", (VIOLATED, VIOLATED), (1, 0), "### Known"),
         ("a new violation", (UPHELD, UPHELD, VIOLATED), (0, 0, 1), "### New"),
         ("a control that fell silent", (UPHELD, SILENT), (0, 1), "a positive control fell silent"),
@@ -152,10 +152,8 @@ class TestNights:
         ("nor one without evidence or gone", (VIOLATED, UNKNOWN, NOT_ASKED, VIOLATED), (1, 3, 3, 0), "### Known"),
         ("what was well in between is new again", (VIOLATED, UPHELD, UNKNOWN, VIOLATED), (1, 0, 3, 1), "### New"),
     )
-    def test_a_night_is_compared_with_the_nights_before(
-        self, suite: Suite, words: Sequence[Words], statuses: Sequence[int], says: str
-    ) -> None:
-        assert tuple(suite.night() for suite.words in words) == statuses
+    def test_a_night_is_compared(self, suite: Suite, words: Sequence[Words], exits: Sequence[int], says: str) -> None:
+        assert tuple(suite.night() for suite.words in words) == exits
         assert says in suite.told()
         assert ("worker 3 was granted the lock with token 41" in suite.told()) == (words[-1] is VIOLATED)
 

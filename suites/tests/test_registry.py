@@ -98,9 +98,7 @@ def test_a_lock_in_a_file_is_loaded_and_gets_defaults_for_what_it_does_not_decla
     ("name", "def f():\n    return nope\nf()\n", "2: NameError: name 'nope' is not defined"),
     ("exit", "raise SystemExit(3)\n", "1: SystemExit: 3"),
 )
-def test_an_error_inside_the_module_is_told_by_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
-) -> None:
+def test_an_error_inside_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str) -> None:
     broken = tmp_path / "fencepost_broken.py"
     broken.write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))

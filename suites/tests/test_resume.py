@@ -332,9 +332,7 @@ SAME = {IMAGE: "sha256:1"}
     ("a version that means another", {"version_of": ["redis=image:mine:1"]}, SAME, True, "^redis .* by now"),
     ("another recipe", {}, SAME, False, "would be built anew"),
 )
-def test_changed_images_are_named_as_a_reason_not_to_resume(
-    given: Any, has: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_images_are_named(given: Any, has: Any, current: bool, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "image_id", has.get)
     monkeypatch.setattr(images, "is_current", lambda _: current)
     nodes = {"redis1": {"image": IMAGE, "digest": "sha256:1"}}

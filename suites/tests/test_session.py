@@ -17,18 +17,7 @@ from results.tests import samples
 from suites.selection.selection import Selection
 from suites.tests.bench import raising
 from suites.tests.selections import asked
-from suites.tests.world import (
-    SEED,
-    FakeEnvironment,
-    World,
-    askable,
-    breaks,
-    case_of,
-    every_case,
-    key_of,
-    shown_by,
-    with_redlock,
-)
+from suites.tests.world import SEED, World, askable, breaks, case_of, every_case, key_of, shown_by, with_redlock
 from suites.trial.broken_trial import TrialFailed
 from suites.trial.budget import TrialBudget
 from suites.trial.case_answer import CaseAnswer, counting
@@ -233,30 +222,25 @@ class TestPositiveControls:
         assert (len(first.lanes) > 1, {trial.lanes for trial in again}) == (True, {(case.lane,)})
         assert [(trial.stage, trial.attempt) for trial in again] == attempts
 
-    @cases(
-        "budget, stressed, attempts",
-        ("at the second chance", None, 2, [1, 2]),
-        ("never", None, 9, [1, 2, 3]),
-        ("no time left", 0.1, 2, [1]),
-    )
+    @cases("budget, stressed, tries", ("second", None, 2, [1, 2]), ("never", None, 9, [1, 2, 3]), ("late", 0.1, 2, [1]))
     def test_what_a_certificate_did_not_stress_is_tried_again_within_the_budget(
-        self, world: World, budget: float | None, stressed: int, attempts: list[int]
+        self, world: World, budget: float | None, stressed: int, tries: list[int]
     ) -> None:
         run = asked(lock=["etcd"], faults=["kill-server"], seed=SEED, budget=budget, **UPGRADE)
         case = next(it for it in run.cases("fenced-store") if it.stage == BASELINE and it.because is None)
         world.script = lambda trial: {key_of(case): Verdict.NOT_STRESSED} if trial.attempt < stressed else {}
         answer = world.session(run).answer(case)
-        assert [(trial.attempt, trial.seed - SEED + 1) for trial in world.trials] == [(n, n) for n in attempts]
+        assert [(trial.attempt, trial.seed - SEED + 1) for trial in world.trials] == [(n, n) for n in tries]
         assert {trial.lanes for trial in world.trials[1:]} <= {(case.lane,)}
-        word = Verdict.UPHELD if len(attempts) == stressed else Verdict.NOT_STRESSED
-        assert (answer.judgement.word, answer.attempts) == (word, len(attempts))
+        word = Verdict.UPHELD if len(tries) == stressed else Verdict.NOT_STRESSED
+        assert (answer.judgement.word, answer.attempts) == (word, len(tries))
         assert sum(event.name == "verdict" for event in world.told) == word.fails
 
     def test_further_trials_leave_time_for_the_first_ones_that_are_to_come(self, world: World) -> None:
         run = asked(lock=["etcd"], faults=["stall-disk", "kill-server"], seed=SEED, **UPGRADE)
         first = {trial.name: trial for trial in run.trials()}
         for name in list(first)[:2]:
-            world.run.save_trial(world.run_trial(first.pop(name), FakeEnvironment()))
+            world.run.save_trial(world.run_trial(first.pop(name), world.start()))
         further = world.trials[0].again(2)
         needed = (2 * 4.0 + sum(trial.seconds for trial in first.values()) + further.seconds) / 60
         for minutes, number, fits in ((needed, 1, True), (needed - 0.01, 1, False), (needed - 0.01, 2, True)):

@@ -75,9 +75,7 @@ def test_progress_counts_the_trials_of_both_and_tells_the_time_left(upgrade: Sel
     assert progress.standing(0).startswith("0 of 4 trials, about ")
 
 
-def test_each_stage_has_an_environment_and_verdicts_of_its_own_and_the_same_trials(
-    world: World, upgrade: Selection
-) -> None:
+def test_each_stage_has_its_own_environment_and_verdicts_and_the_same_trials(world: World, upgrade: Selection) -> None:
     places = [(stage, column) for stage in (BASELINE, CANDIDATE) for column in TRIED]
     asked_about = [case_of(upgrade, "server-exclusion", column, stage=stage) for stage, column in places]
     broken, session = {key_of(asked_about[0]): Verdict.VIOLATED}, world.session(upgrade)

@@ -249,9 +249,7 @@ def test_some_acquires_give_up_soon_and_some_only_try(a_worker: MakeWorker) -> N
         assert worker._patience() == patience, "whoever is the first to queue does not give up"
 
 
-@cases(
-    "error, outcome", (None, (Outcome.FAIL, Reason.TIMEOUT)), (Indeterminate("cancelled"), (Outcome.INFO, Reason.NONE))
-)
+@cases("error, outcome", (None, (Outcome.FAIL, Reason.TIMEOUT)), (Indeterminate("lost"), (Outcome.INFO, Reason.NONE)))
 def test_a_cancelled_acquire_records_how_long_it_waited_and_no_pause_follows(
     a_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch, error: LockError | None, outcome: tuple[Outcome, Reason]
 ) -> None:

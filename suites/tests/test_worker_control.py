@@ -103,10 +103,8 @@ def renewals(handle: Handle, **when: int) -> Any:
 
 def test_two_wall_clocks_of_a_lane_are_moved_apart_until_they_are_let_go(team: Team) -> None:
     victims = team.control.skew((-50.0, 50.0), "one")
-    assert [victim.target for victim in victims] == [
-        f"the clock of worker 0 of {LANE}: 50 s behind",
-        f"the clock of worker 1 of {LANE}: 50 s ahead",
-    ]
+    clocks = [f"the clock of worker {number} of {LANE}: 50 s {way}" for number, way in ((0, "behind"), (1, "ahead"))]
+    assert [victim.target for victim in victims] == clocks
     assert [victim.process for victim in victims] == [0, 1]
     [both] = team.control.skew((20.0,), "another")
     assert both.process == 0

@@ -64,11 +64,9 @@ class World:
         lanes = []
         for lane in trial.lanes:
             facts = replace(FACTS, trial=trial.name, lane=lane.name, fault_names=trial.faults, seed=trial.seed)
-            judgements = tuple(
-                Judgement(name, words.get((lane.name, name), Verdict.UPHELD), self.because)
-                for name in lane.properties
-                if lane.asks(name, trial.faults)
-            )
+            names = (name for name in lane.properties if lane.asks(name, trial.faults))
+            given = ((name, words.get((lane.name, name), Verdict.UPHELD)) for name in names)
+            judgements = tuple(Judgement(name, word, self.because) for name, word in given)
             lanes.append(LaneRecord(from_rows(facts, np.zeros(0, DTYPE), []), judgements))
         told = {**about(trial), "plan": trial.plan_to_run().to_json(), "seconds": 4.0, "error": None}
         return TrialRecord(trial.name, told, tuple(lanes))

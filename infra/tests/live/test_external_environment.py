@@ -107,9 +107,7 @@ def beside(there: Staging, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 class TestNodes:
-    def test_hooks_are_proven_from_outside_and_undone_at_the_end(
-        self, there: Staging, beside: Callable[..., ExternalEnvironment]
-    ) -> None:
+    def test_hooks_are_proven_and_then_undone(self, there: Staging, beside: Callable[..., ExternalEnvironment]) -> None:
         where = there.where("plain")
         plain = f"{there.name}-plain"
         environment = beside(f"redis={where}", pause=("docker", "pause", plain), resume=("docker", "unpause", plain))

@@ -114,9 +114,7 @@ class TestPromoteReplica:
             assert {record.name for record in runner.records} == set(names if first else [other])
             await_unclean(target.environment)
 
-    def test_a_replica_that_does_not_follow_is_not_promoted(
-        self, target: Target, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_no_replica_that_does_not_follow_is_promoted(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(failover, "PROVEN_WITHIN", 1.0)  # the test waits for all of it
         target.links.cut(REPLICA, PRIMARY, Cut.REFUSE, "another")
         await_(lambda: not pair_of(target).follows())

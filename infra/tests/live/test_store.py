@@ -269,9 +269,7 @@ class Frozen:
         return 2 * PATIENCE
 
 
-def test_an_answer_that_came_while_the_client_was_frozen_counts(
-    dsn: str, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_came_during_a_freeze_counts(dsn: str, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client, frozen = opened(dsn), Frozen()
     assert client.write(key, 1, None, 1)
     connection = there(client._connection)

@@ -58,11 +58,8 @@ class TestComposeFile:
         published = {name: service["ports"] for name, service in file["services"].items() if "ports" in service}
         assert list(published) == ["toxiproxy"]
         assert {port["host_ip"] for port in published["toxiproxy"]} == {"127.0.0.1"}
-        listeners = {
-            int(proxy.listen.partition(":")[2])
-            for proxy in PROXIES
-            if proxy.source in map(topology.client, (topology.GOD, *topology.GROUPS))
-        }
+        clients = [topology.client(group) for group in (topology.GOD, *topology.GROUPS)]
+        listeners = {int(proxy.listen.partition(":")[2]) for proxy in PROXIES if proxy.source in clients}
         assert {port["target"] for port in published["toxiproxy"]} == {topology.API_PORT, *listeners}
 
         assert [name for name, network in file["networks"].items() if not network.get("internal")] == ["ctl"]

@@ -66,9 +66,7 @@ def series(environment: OwnEnvironment, *nodes: str) -> list[str]:
     return [version(environment.node(node)).rpartition(".")[0] for node in nodes]
 
 
-def test_a_replaced_member_of_etcd_is_seen_by_everybody_and_comes_back(
-    old: OwnEnvironment, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_replaced_etcd_is_seen_by_all_and_comes_back(old: OwnEnvironment, capsys: pytest.CaptureFixture[str]) -> None:
     target = target_of(old, "etcd")
     keep(target, "before")
     before = reign(target)

@@ -180,9 +180,7 @@ def default(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "dark"), (900, "light"), (390, "dark")])
-def test_the_locks_and_faults_of_a_default_run_fit_the_window(
-    chromium: Browser, default: Path, width: int, scheme: Scheme
-) -> None:
+def test_a_default_run_fits_the_window(chromium: Browser, default: Path, width: int, scheme: Scheme) -> None:
     with visit(chromium, default, default.parent, width=width, height=900, scheme=scheme) as page:
         heads, beside = page.evaluate(_HEADS), page.evaluate(_BESIDE)
         sizes = [box(link) for link in (page.locator("#matrix tr[data-lock=lock-3] a:visible")).all()]

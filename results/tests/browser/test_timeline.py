@@ -69,9 +69,7 @@ _INK: Final = """
 def put(root: Path, *histories: History, logs: Mapping[str, bytes] = MappingProxyType({}), **about: object) -> Path:
     """Write the page of a trial with these lanes, as in a run's folder. Returns its path."""
     named = (replace(one, facts=replace(one.facts, lane=f"lane {n}")) for n, one in enumerate(histories))
-    record = replace(
-        samples.trial("trial", **about), lanes=tuple(LaneRecord(one, ()) for one in named), logs=dict(logs)
-    )
+    record = replace(samples.trial("trial", **about), lanes=tuple(LaneRecord(it, ()) for it in named), logs=dict(logs))
     path = root / "trials" / "trial" / "index.html"
     path.parent.mkdir(parents=True)
     path.write_text(pages.render(record, path.parent), "utf-8")
@@ -332,9 +330,7 @@ def test_a_click_lists_server_logs_of_that_time_or_else_the_nearest_lines(chromi
     def logged(*texts: str) -> bytes:
         times = (zero + int(c["inv"][row]) + moments[text] * 10**6 + 2_000 for text in texts)
         stamps = (datetime.fromtimestamp(at / 1e9, UTC).isoformat().replace("+00:00", "123Z") for at in times)
-        return b"\xff\nno time here\n" + b"".join(
-            f"{at} {text}\n".encode() for at, text in zip(stamps, texts, strict=True)
-        )
+        return b"\xff\nno time\n" + b"".join(f"{at} {text}\n".encode() for at, text in zip(stamps, texts, strict=True))
 
     logs = {"redis1": logged("before", "later"), "redis2": logged("long before", "<b>meanwhile</b>", "after")}
     page_ = put(tmp_path, history, logs=logs, clock_zero=zero)
@@ -345,9 +341,7 @@ def test_a_click_lists_server_logs_of_that_time_or_else_the_nearest_lines(chromi
         page.mouse.click(place["x"] + found[row][0], place["y"] + found[row][1])
         expect(lines.locator("code")).to_have_text(["before", "<b>meanwhile</b>", "after"])
         expect(lines.locator("b")).to_have_text(["redis1", "redis2", "redis2"])
-        expect(lines.first.locator("span")).to_have_text(
-            f"{(int(c['inv'][row] - c['inv'][0]) - 150 * 10**6) / 1e9:.4f} s"
-        )
+        expect(lines.first.locator("span")).to_have_text(f"{(c['inv'][row] - c['inv'][0] - 150 * 10**6) / 1e9:.4f} s")
         page.mouse.click(place["x"] + found[0][0], place["y"] + found[0][1])
         expect(page.locator(".timeline-logged p")).to_contain_text("No server logged anything within 200 ms")
         expect(lines.locator("code")).to_have_text(["long before"])

@@ -29,10 +29,7 @@ BETWEEN = "at-every-request-freeze"
 TRIALS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "none": {
         "Unchanged": (SET, REGISTER),
-        "LooksThenTakes": (SET,),
-        "ClockToken": (SET,),
-        "ConstantToken": (SET,),
-        "Undeclared": (SET,),
+        **dict.fromkeys(("LooksThenTakes", "ClockToken", "ConstantToken", "Undeclared"), (SET,)),
     },
     "freeze-holder": {
         "Unchanged": (SET, REGISTER),
