@@ -27,7 +27,7 @@ from infra.faults.fault import OURS
 from infra.faults.gate_scripts import run_scripts
 from infra.faults.target import Aim, Target, Verb, Victim
 from infra.faults.workers.between_requests import BETWEEN_REQUESTS, TWO, WORKLOAD
-from infra.faults.workers.walks import MOST, ROUNDS, WALKS, Pair
+from infra.faults.workers.walks import MOST, ROUNDS, TIMES, WALKS, Pair
 from infra.tests.fakes import HANGS_AFTER
 from infra.tests.simulated import World
 from infra.waiting import comes_true
@@ -324,6 +324,15 @@ def test_rounds_of_before_count_for_a_message_that_never_came(workers: Workers, 
         patch.setattr(Workers, "messages", lambda *_: [100 + had] * 3 + [0] * MOST)
         run_scripts(target, [pair.catch(5, "answer", "freeze")], 60.0)
     assert (workers.time - begun) // ROUND == rounds
+
+
+def test_a_waiter_that_took_no_part_in_the_stays_is_waited_for(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, begun = workers.walked(), workers.time
+    monkeypatch.setattr(Workers, "rounds", lambda *_: (workers.time - begun) // 10**9)
+    run_scripts(target, [Pair(target, LANE, WALKS[2], PAIRS[2]).catch(5, "answer", "freeze")], 60.0)
+    assert (workers.time - begun) // 10**9 == TIMES
 
 
 def test_a_worker_that_is_never_caught_is_given_up(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,16 @@ def test_each_backend_is_booted_once_and_the_last_one_is_shared() -> None:
     assert booted[0] | booted[1] == {"redis", "zookeeper", "etcd"}
 
 
+def test_the_trials_of_the_shared_backend_begin_with_the_longest() -> None:
+    run = asked(lock=["etcd"], faults=["none", "kill-holder", "at-every-request-freeze", "pause-server"])
+    seconds = {trial.column: trial.seconds for trial in run.trials()}
+    for mine in ran(run, 2):
+        lengths = [seconds[column] for _, column, _ in mine]
+        assert len(lengths) == 2
+        assert lengths[0] >= lengths[1]
+    assert max(seconds, key=lambda column: seconds[column]) == "at-every-request-freeze"
+
+
 def test_two_processes_try_a_version_each_and_columns_in_step() -> None:
     faults = ["none", "kill-holder", "freeze-holder", "late-write"]
     old, new = ran(upgrading(faults=faults), 2)
