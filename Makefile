@@ -27,7 +27,7 @@ UPGRADED := --from etcd=3.4.23 --to etcd=3.5.16 --lock etcd --lock etcd-v3lock \
 help:  ## this list; how long each takes was measured on two cores
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-certify: ready  ## hammer every lock under the faults that say most: a matrix and pages (8 to 14 min, Docker)
+certify: ready  ## hammer every lock under the faults that say most: a matrix and pages (8 to 13 min, Docker)
 	@$(PY) -m pytest suites/ $(PARALLEL) $(ARGS)
 
 smoke: ready  ## the same of a few locks and faults (1 to 2 min, Docker)

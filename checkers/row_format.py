@@ -157,6 +157,7 @@ class F(IntEnum):
 
 
 ACQUIRES = (F.ACQUIRE, F.TRY_ACQUIRE)  # operations that ask for a lock
+OF_SESSIONS = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)  # operations that concern all locks of a client
 VERBS = {F.ACQUIRE: F.ACQUIRE, F.TRY_ACQUIRE: F.ACQUIRE, F.RELEASE: F.RELEASE, F.RENEW: F.RENEW, F.KEEP_ALIVE: F.RENEW}
 """Operation that a worker asks of a lock → the verb of the lock."""
 

@@ -77,7 +77,7 @@ class Contents:
     first: int  # the number of the latest change that the member had when it began to answer
     last: int  # the same number when the member had answered
     entries: tuple[Entry, ...]
-    whole: str = ""  # "digest since N": of all changes of all keys from N to one that all members have; "" for none
+    whole: str = ""  # "digest since N": of all changes of all keys from N to one that the first member has; "" for none
     beside: int = 0  # how many keys that a client wrote beside the locks must be there once nobody writes any more
     lost: tuple[str, ...] = ()  # the names of the keys beside the locks that this member lacks
     undead: tuple[str, ...] = ()  # the names of removed keys beside the locks that this member still holds

@@ -19,6 +19,7 @@ from checkers.judging.excuse_parts import (
     BY_A_LOST_COUNTER,
     BY_A_STALE_HOLDER,
     REFUSED,
+    RENEWED,
     Incident,
     Mechanism,
     by_name,
@@ -105,7 +106,13 @@ def revoked_early(incident: Incident) -> bool:
 
     A server stands still while it is frozen, and while its disk does not answer, from which it may come back any time.
     If a holder asked for nothing until its lease had run out, the first answer after the server came back told it so.
+    Until it is back, the old leader itself prolongs leases that its successor lets end.
     """
+    if incident.kind == RENEWED:
+        (_, later), renewal = incident.by_answer, incident.rows[-1]
+        stood_still = incident.hits_of("pause", "disk")
+        if any(hit.begun <= later.ret and incident.view.inv[renewal] <= hit.over for hit in stood_still):
+            return True
     backs = [hit.healing for hit in incident.hits_of("pause") if 0 < hit.healing <= incident.at]
     if not backs and not any(hit.begun <= incident.at for hit in incident.hits_of("disk")):
         return False

@@ -112,7 +112,11 @@ def _between_members(look: Sequence[Contents], facts: Facts, *, mixed: bool) -> 
         yield Disagreement(at, "members-differ", (), tuple(_variants(name, look, facts.keys) for name in names))
     last, never_compacted = look[-1], look[-1].whole.endswith(" since -1")
     for contents in look[1:-1]:
-        of_the_same = contents.whole.partition(" ")[2] == last.whole.partition(" ")[2]  # else one compacted meanwhile
+        since = contents.whole.partition(" since ")[2]
+        of_the_same = contents.whole and since in (
+            "",
+            last.whole.partition(" since ")[2],
+        )  # else one compacted meanwhile
         alike = not mixed and facts.versions.get(contents.member) == facts.versions.get(last.member)
         if contents.whole != last.whole and of_the_same and (alike or never_compacted):
             what = f"the digest of all changes ({contents.member}: {contents.whole}; {last.member}: {last.whole})"

@@ -15,7 +15,7 @@ from checkers.properties.check_result import Violation
 from checkers.properties.conclusions import CONCLUSIONS, COSTS
 from checkers.properties.shared_counters import ending, stalls_by_worker
 from checkers.properties.story_sentences import FaultTeller, Sentence, listing
-from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, SHARED, F, Outcome, Reason
+from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, OF_SESSIONS, SHARED, F, Outcome, Reason
 
 FULL_STORIES: Final = 50
 """How many violations of one result get a whole story. The others get only its last sentence."""
@@ -123,7 +123,8 @@ class Narrator:
 
     def _locks(self, rows: Iterable[int]) -> dict[int, str]:
         """Key → what its holder gets: "the lock", or "a permit", if there is only one key, else "lock A", ..."""
-        in_order = sorted(rows, key=self._view.ended.__getitem__)
+        of_a_lock = (row for row in rows if self._view.f[row] not in OF_SESSIONS)
+        in_order = sorted(of_a_lock, key=self._view.ended.__getitem__)
         keys = list(dict.fromkeys(self._view.key[row] for row in in_order))
         letters = [f"lock {chr(ord('A') + number) if number < 26 else number + 1}" for number in range(len(keys))]
         only = "the lock" if self._view.facts.permits == 1 else "a permit"
@@ -262,7 +263,7 @@ class Narrator:
             if kind == F.RELEASE and holds and view.hold_of(row) not in (None, *holds):
                 what += " of its earlier grant"
             what = f"{'second ' if flags & LATE else ''}{what}"
-            what += f" of {locks[view.key[row]]}" if len(locks) > 1 else ""
+            what += f" of {locks[view.key[row]]}" if len(locks) > 1 and kind not in OF_SESSIONS else ""
         when = {
             Outcome.OK: f"{done}at {self.clock(ret)}",
             Outcome.FAIL: f"{self._failed(row)} at {self.clock(ret)}",

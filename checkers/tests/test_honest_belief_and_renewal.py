@@ -89,10 +89,10 @@ RENEWAL = "honest-renewal"
 LOST: Any = {"outcome": FAIL, "reason": Reason.NOT_OWNER}
 
 
-def session(lease: str = "session") -> Book:
+def session(lease: str = "session", **more: Any) -> Book:
     """Session 7 is asked for at 1, with a TTL of 10. Worker 1 is granted the lock in it at 5."""
     book = Book(keys=("a", "b"), lease=lease, ttl=10).add(F.SESSION_OPEN, 1, 2, session=7)
-    return book.acquire(4, 5, 1, session=7, ttl=10)
+    return book.acquire(4, 5, 1, session=7, ttl=10, **more)
 
 
 def session_refused(inv: int, ret: int, book: Book | None = None) -> Book:
@@ -127,13 +127,19 @@ def excused(mechanism: str, kind: str, struck: int) -> Book:
     return book.renew(15, 16, 1, **LOST).fault("f", struck, struck + 1, kind=kind, healing=struck)
 
 
+def prolonged(kind: str, over: int) -> Book:
+    """The renewal of 31 to 32 is acknowledged after another grant at 30, while a server that was hit stands still."""
+    book = GRANTED_TWICE.then(fault_names=("f",), hazards=(Hazard(RENEWAL, ("f",), "revoked-early"),))
+    return book.renew(31, 32, 1).fault("f", 12, over, kind=kind, healing=over)
+
+
 def unanswered(inv: int, ret: int, worker: int = 1, outcome: Outcome = Outcome.OK) -> Book:
     """A renewal of worker 1. From 11 to 13 no server could answer `worker`."""
     return GRANTED.then(workers=3, unreached=((worker, 11, 13),)).renew(inv, ret, 1, outcome)
 
 
-def passed_on(book: Book) -> Book:
-    return book.acquire(20, 21, 2, session=8).add(F.KEEP_ALIVE, 22, 23, session=7)
+def passed_on(book: Book, **more: Any) -> Book:
+    return book.acquire(20, 21, 2, session=8, **more).add(F.KEEP_ALIVE, 22, 23, session=7)
 
 
 GRANTED = Book(keys=("a",)).acquire(8, 10, 1, sent=9, ttl=10)
@@ -176,6 +182,7 @@ test_renewals = known(
     ("two may not", grained(11), INVALID),
     ("a closed one", session_refused(9, 10, session().add(F.SESSION_CLOSE, 8, 0, INFO, session=7)), VALID),
     ("alive although its lock was another's", passed_on(session()), INVALID),
+    ("a session has no lock of its own", passed_on(session(key=1), key=1), {"told": ("1 was granted the lock at", "'s keep-alive, sent")}),
     ("it outlives what was released", passed_on(session().release(15, 16, 1, session=7)), VALID),
     ("granted on a lease that was called over", STALLED_IN_LINE, {**OVER, "told": WAITING}),
     ("before it came the other: inside a hold", called_over(9, 11, 41, 50), OVER),
@@ -185,6 +192,9 @@ test_renewals = known(
     ("what lost data excuse", excused("state-lost", "wipe", 12), DOCUMENTED),
     ("a lease that was revoked", excused("revoked-early", "pause", 12), DOCUMENTED),
     ("a lease that was revoked later", excused("revoked-early", "pause", 17), VIOLATED),
+    ("what an old leader prolongs while it stands still", prolonged("disk", 33), DOCUMENTED),
+    ("what another prolongs later", prolonged("disk", 30), VIOLATED),
+    ("a killed one prolongs nothing", prolonged("kill", 33), VIOLATED),
     ("lost data are no jump", excused("expired-by-jump", "wipe", 12), VIOLATED),
 )
 

@@ -54,6 +54,7 @@ def differ(*told: str, **more: int) -> dict[str, object]:
 
 OTHER_DIGEST = look(contents("x", 10, 9), contents("y", 11, 9, whole="1"), contents("x", 12, 9, whole="2"))
 NEVER = look(contents("x", 10, 9), contents("y", 11, 9, whole="1 since -1"), contents("x", 12, 9, whole="2 since -1"))
+BEHIND = look(contents("x", 10, 9), contents("y", 11, 8, whole="none"), contents("x", 12, 9, whole="2 since 5"))
 COMPACTED = look(contents("x", 10, 9), contents("y", 11, 9, whole="1 since 4"), contents("x", 12, 9, whole="2 since 5"))
 
 test_members_hold_the_same = known(
@@ -74,6 +75,7 @@ test_members_have_the_same_past = known(
     "members-agree",
     ("another digest", OTHER_DIGEST, differ("the digest of all changes (y: 1; x: 2)", at=11)),
     ("of other changes", COMPACTED, VALID),
+    ("one that lacks changes has none", BEHIND, differ("the digest of all changes (y: none; x: 2 since 5)", at=11)),
     ("of another version", OTHER_DIGEST.then(versions={"x": "3.5", "y": "3.4"}), VALID),
     ("of members that had several versions", OTHER_DIGEST.then().fault("roll-version", 1, 2, kind="version"), VALID),
     ("and never compacted", NEVER.then(versions={"x": "3.5", "y": "3.4"}), differ("the digest of all changes", at=11)),

@@ -137,7 +137,9 @@ class Etcd(Backend):
                 )
                 entries.append((name, created, changed, lease, digest(each.get("value"))))
         revision, whole = int(reply["header"]["revision"]), ""
-        if since:
+        if since > revision:  # the read waited for all changes, so those are missing
+            whole = f"nothing beyond change {revision}"
+        elif since:
             import grpc  # type: ignore[import-untyped]
             from etcd3 import etcdrpc
 

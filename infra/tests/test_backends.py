@@ -90,6 +90,11 @@ def test_a_redis_has_a_history_only_if_connected_with_its_copy_on_disk(saying: S
     assert there(BACKENDS["redis"].probe(server)).leader == leader
 
 
+def test_an_etcd_member_that_lacks_changes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("infra.backends.etcd._ask", lambda *_: {"header": {"revision": "5"}})
+    assert BACKENDS["etcd"].held(Server("etcd1", ""), bool, 6).whole == "nothing beyond change 5"
+
+
 def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     types = {"over": "string", "none": "hash", "empty": "string"}
     read: dict[str, Any] = {"over": None, "none": {}, "empty": ""}
