@@ -27,6 +27,7 @@
 #define PIECE 65536
 #define EVERY 5
 #define TIMES 3
+#define LONGEST 10 /* a larger number in the place of a TTL that is asked for is the revision of a HashKVRequest */
 
 typedef unsigned char byte;
 typedef void change(byte *piece, size_t length);
@@ -47,7 +48,7 @@ static void ask_for_more(byte *piece, size_t length) {
     static const byte request[] = {0, 0, 0, 0, 2, 8};
     for (byte *end = piece + length, *at = piece; (at = memmem(at, (size_t)(end - at), request, sizeof request));) {
         at += sizeof request;
-        if (at < end && *at < 128 / TIMES)
+        if (at < end && *at <= LONGEST)
             *at = (byte)(*at * TIMES);
     }
 }
