@@ -151,6 +151,7 @@ LIE = {"kind": "renewed-though-lost", "at": 31, "rows": (0, 1, 2), "told": ("was
 CUT, CUT_OFF = unanswered(11, 12).fault("f", 11, 13, target="clients c2 from x"), ("cut worker 1's client from x",)
 EARLY = {"kind": "refused-though-held", "at": 18, "holders": (0,)}
 NO_ANSWER = {"valid": True, "unexercised": "no renewal was answered, and no release refused"}
+NO_LOCK = {"told": ("1 was granted the lock at", "'s keep-alive, sent")}
 OVER, WAITING = {"kind": "granted-though-over"}, ("it waited for the lock then", "by then its lease could have")
 
 test_renewals = known(
@@ -182,7 +183,7 @@ test_renewals = known(
     ("two may not", grained(11), INVALID),
     ("a closed one", session_refused(9, 10, session().add(F.SESSION_CLOSE, 8, 0, INFO, session=7)), VALID),
     ("alive although its lock was another's", passed_on(session()), INVALID),
-    ("a session has no lock of its own", passed_on(session(key=1), key=1), {"told": ("1 was granted the lock at", "'s keep-alive, sent")}),
+    ("a session has no lock of its own", passed_on(session(key=1), key=1), NO_LOCK),
     ("it outlives what was released", passed_on(session().release(15, 16, 1, session=7)), VALID),
     ("granted on a lease that was called over", STALLED_IN_LINE, {**OVER, "told": WAITING}),
     ("before it came the other: inside a hold", called_over(9, 11, 41, 50), OVER),
