@@ -22,7 +22,7 @@ from infra.tests.environments import taken
 from infra.tests.live.hurting import PATIENCE, Session, await_, place, redis_at, session, until, version, zookeeper
 
 LONG = 60_000  # ms; a lease that ends in no test
-LEASE = 40  # s; a lease of etcd that ends in no test
+LEASE = 10  # s; a lease of etcd that ends in no test
 SET = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0"
 INCR = "return redis.call('INCR', KEYS[1])"
 EXPIRE = "return redis.call('PEXPIRE', KEYS[1], ARGV[1])"
