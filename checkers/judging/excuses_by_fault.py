@@ -26,7 +26,7 @@ from checkers.judging.excuse_parts import (
     cut_short,
     losers,
 )
-from checkers.judging.excuses_by_design import DESIGNS
+from checkers.judging.excuses_by_design import DESIGNS, answer_past_ttl
 from checkers.properties.shared_counters import unanswered
 from checkers.row_format import ACQUIRES, INFINITY, F, Outcome, Reason
 
@@ -202,7 +202,8 @@ BY_THE_MACHINE: Final[Mapping[str, tuple[Mechanism, str]]] = {
 OF_A_VERSION: Final = ("revoked-early",)
 """Mechanisms by which one version of a service may break a promise that another keeps, under the same fault."""
 BY_STRIKE: Final = by_name(
-    frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift, state_lost, late_delivery
+    *(frozen_past_ttl, expired_by_jump, expired_by_return, expired_by_drift),
+    *(state_lost, late_delivery, answer_past_ttl),
 )
 """Mechanisms that as a rule show before the lock is granted again after the heal, or not at all."""
 MECHANISMS: Final = {**BY_STRIKE, **by_name(revoked_early), **DESIGNS}
