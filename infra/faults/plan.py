@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from infra.backends import BACKENDS
 from infra.faults.all_faults import FAULTS, NO_FAULT
 from infra.faults.fault import FaultInjection, World
-from infra.faults.fault_options import Members
+from infra.faults.fault_options import ALL_GROUPS, GROUP, Members
 from infra.suggestions import instead
 
 Words = Callable[[FaultInjection], str]  # an injection -> its description; `FaultInjection.describe`, as a rule
@@ -26,6 +26,8 @@ Words = Callable[[FaultInjection], str]  # an injection -> its description; `Fau
 MOST_SECONDS: Final = 3600.0  # longest `after` and `for`
 AFTER: Final = (0.2, 0.6)  # seconds before a step, least and most. In this time the lock works as it should.
 BESIDE: Final = (0.0, 1.5)  # seconds from one fault to the next that overlaps it, least and most
+SOON: Final = (0.0, 0.3)  # seconds from a fault on one group of clients to the same on another, least and most
+UNDER, OVER = 0.5, 1.5  # leases for which the one lasts if the other lasts longer, or no longer, than a lease
 TOGETHER: Final = "+"  # joins the names of faults that overlap
 STORM: Final = "storm-"  # the name of a random plan is this and its seed, whatever the backend
 
@@ -164,8 +166,10 @@ def compile_plan(fault_names: Sequence[str], seed: int, backend: str, ttl: float
     names = [name for name in fault_names if name != NO_FAULT]
     plan_name = TOGETHER.join(names) or NO_FAULT
     rng = random.Random(f"{seed}:{plan_name}")
-    steps = tuple(_drawn(rng, name, backend, ttl, members, beside=number > 0) for number, name in enumerate(names))
-    return Plan(plan_name, backend, seed, steps, members)
+    steps = [_drawn(rng, name, backend, ttl, members, beside=number > 0) for number, name in enumerate(names)]
+    if len(steps) == 1:
+        steps += _on_another_group(rng, steps[0], FAULTS[steps[0].fault].unit(backend, ttl))
+    return Plan(plan_name, backend, seed, tuple(steps), members)
 
 
 def plan_of_steps(name: str, steps: Sequence[tuple[str, float, float]], seed: int, backend: str) -> Plan:
@@ -196,6 +200,17 @@ def _drawn(rng: random.Random, name: str, backend: str, ttl: float, members: Mem
     # A generator of its own, so that one fault does not last equally long on every backend.
     for_ = fault.lasts(random.Random(f"{rng.random()}:{backend}"), backend, ttl)
     return Step(name, after, for_, options, beside)
+
+
+def _on_another_group(rng: random.Random, step: Step, unit: float) -> list[Step]:
+    """The same fault on another group of clients, if it strikes one group: the one for less than a lease, the other for
+    more, since they leave behind different things. unit: `Fault.unit`.
+    """
+    if GROUP not in FAULTS[step.fault].options:
+        return []
+    options = {**step.options, "group": rng.choice([group for group in ALL_GROUPS if group != step.options["group"]])}
+    for_ = unit * (UNDER if step.for_ >= unit else OVER)
+    return [Step(step.fault, round(rng.uniform(*SOON), 2), round(for_, 3), options, beside=True)]
 
 
 def _step(data: object, where: str, backend: str, members: Members) -> Step:

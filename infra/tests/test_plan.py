@@ -58,8 +58,19 @@ def test_a_plan_read_back_does_the_same(name: str, backend: str, seed: int) -> N
     plan = compile_plan([name], seed, backend, ttl=2.0)
     assert parse(json.dumps(plan.to_json())) == plan == compile_plan([name], seed, backend, ttl=2.0)
     assert plan.fault_names == (name,)
-    [line] = plan.describe()
-    assert line.startswith("after ")
+    first, *others = plan.describe()
+    assert first.startswith("after ")
+    assert all(line.startswith("meanwhile, after ") for line in others)
+    assert len(others) == ("group" in plan.steps[0].options)
+
+
+@given(seed=st.integers(0, 1000), backend=st.sampled_from(["redis", "postgres"]))
+def test_one_group_of_clients_is_cut_for_less_than_a_lease_and_another_for_longer(seed: int, backend: str) -> None:
+    first, second = compile_plan(["cut-client-drop"], seed, backend, ttl=2.0).steps
+    assert first.options["group"] != second.options["group"]
+    assert sorted([first.for_ < 2.0, second.for_ < 2.0]) == [False, True]
+    assert second.beside
+    assert len(compile_plan(["cut-client-drop", "kill-server"], seed, backend, ttl=2.0).steps) == 2
 
 
 @given(seed=st.integers(0, 1000), name=st.sampled_from(["pause-server", "kill-server", "cut-minority-drop"]))
@@ -87,7 +98,7 @@ def test_a_plan_describes_its_steps_in_plain_words() -> None:
 @given(seed=st.integers(0, 2**63), backend=st.sampled_from(sorted(BACKENDS)))
 def test_a_random_plan_is_a_plan_of_overlapping_faults(seed: int, backend: str) -> None:
     plan = random_plan(seed, backend, ttl=1.0)
-    assert 1 <= len(plan.fault_names) == len(plan.steps) <= 3
+    assert 1 <= len(plan.fault_names) <= len(plan.steps) <= 3
     assert [step.beside for step in plan.steps] == [False, True, True][: len(plan.steps)]
     assert parse(json.dumps(plan.to_json())) == plan == random_plan(seed, backend, ttl=1.0)
 
