@@ -47,7 +47,7 @@ _SECONDS: Final = _Finite(min=0, min_open=True)
 
 
 @click.command(
-    epilog=f"models: {', '.join(MODELS)}, or a class of your own: package.module:Class. "
+    epilog=f"models: {', '.join(MODELS)}, or a class of your own: file.py:Class or package.module:Class. "
     "Exit status: 0 valid, 1 invalid, 2 usage or bad input, 3 unknown; 1 beats 2 beats 3 beats 0.",
 )
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
