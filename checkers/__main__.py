@@ -136,7 +136,7 @@ def _result(file: Path, options: Mapping[str, Any]) -> FileResult:
         from checkers.command import recording
 
         return recording.result(file, loaded.history, options["properties"], explain=options["explain"])
-    raise BadHistory(f"{file}: --model is missing, one of {', '.join(MODELS)}, or package.module:Class")
+    raise BadHistory(f"{file}: --model is missing, one of {', '.join(MODELS)}, file.py:Class or package.module:Class")
 
 
 def _complain(file: Path, options: Mapping[str, Any], line: str) -> int:
