@@ -33,7 +33,7 @@ def specification(name: str) -> Specification:
         return MODELS[name]
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
-        raise ModelError(f"no model {shown(name)}; there are {', '.join(MODELS)}, file.py:Model and package.module:Model")
+        raise ModelError(f"no model {shown(name)}: expected {', '.join(MODELS)}, file.py:Model or package.module:Model")
     try:
         maker: Any = _module(place)
         for part in attribute.split("."):

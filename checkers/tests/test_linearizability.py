@@ -210,7 +210,7 @@ def test_a_mistake_in_a_users_model_is_reported_in_one_line(wrong: str, text: st
     "name, wrong",
     ("none.py:Cell", "no such file"),
     ("no_such_module:Cell", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
-    ("mutexx", r"no model mutexx; there are mutex, .*, and package.module:Model"),
+    ("mutexx", r"no model mutexx: expected mutex, .*, file.py:Model or package.module:Model"),
 )
 def test_a_model_that_is_not_there(name: str, wrong: str) -> None:
     with pytest.raises(ModelError, match=wrong):
