@@ -110,15 +110,12 @@ def _between_members(look: Sequence[Contents], facts: Facts, *, mixed: bool) -> 
         names = dict.fromkeys(entry.name for _, _, entry in lacking)
         at = min(max(first.answered, second.answered) for first, second, _ in lacking)
         yield Disagreement(at, "members-differ", (), tuple(_variants(name, look, facts.keys) for name in names))
-    last, never_compacted = look[-1], look[-1].whole.endswith(" since -1")
+    last, last_since = look[-1], look[-1].whole.partition(" since ")[2]
     for contents in look[1:-1]:
         since = contents.whole.partition(" since ")[2]
-        of_the_same = contents.whole and since in (
-            "",
-            last.whole.partition(" since ")[2],
-        )  # else one compacted meanwhile
+        of_the_same = since in ("", last_since)  # else one compacted meanwhile
         alike = not mixed and facts.versions.get(contents.member) == facts.versions.get(last.member)
-        if contents.whole != last.whole and of_the_same and (alike or never_compacted):
+        if contents.whole not in ("", last.whole) and of_the_same and (alike or last_since == "-1"):
             what = f"the digest of all changes ({contents.member}: {contents.whole}; {last.member}: {last.whole})"
             yield Disagreement(contents.answered, "members-differ", (), (what,))
 

@@ -176,15 +176,15 @@ class LockGap:
 
 def lock_gaps(trials: Iterable[UpgradeTrial]) -> tuple[LockGap, ...]:
     """A gap for each trial and lock, the longest first."""
-    gaps: dict[tuple[str, str], LockGap] = {}
-    for trial in trials:
-        for lane in trial.lanes:
-            if lane.gap is not None:
-                gap = LockGap(trial.backend, lane.lock, trial.stage, trial.name, *lane.gap, lane.recovery)
-                gaps[trial.name, lane.lock] = max(
-                    gaps.get((trial.name, lane.lock), gap), gap, key=attrgetter("seconds")
-                )
-    return tuple(sorted(gaps.values(), key=attrgetter("seconds"), reverse=True))
+    gaps = [
+        LockGap(trial.backend, lane.lock, trial.stage, trial.name, *lane.gap, lane.recovery)
+        for trial in trials
+        for lane in trial.lanes
+        if lane.gap is not None
+    ]
+    seconds = attrgetter("seconds")
+    longest = (max(mine, key=seconds) for mine in grouped(gaps, lambda gap: (gap.trial, gap.lock)).values())
+    return tuple(sorted(longest, key=seconds, reverse=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,14 @@ ALL: Final = "all"
 """Stands for all members at once."""
 
 
+def _whom(kills: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{who} after {after} ms" for who, after in kills)
+
+
+def _killed(target: Target, who: str) -> Sequence[Node]:
+    return target.cluster.nodes if who == ALL else [target.node(who)]
+
+
 @dataclass(frozen=True, slots=True)
 class KillUnderLoad(fault.OnNodes):
     """Kill members and start them again at once. kills: name of a member, or ALL, and the ms before the kill."""
@@ -47,8 +55,7 @@ class KillUnderLoad(fault.OnNodes):
     kills: tuple[tuple[str, int], ...]
 
     def describe(self) -> str:
-        whom = ", ".join(f"{who} after {after} ms" for who, after in self.kills)
-        return f"kill and start while {RATE:.0f} keys a second are written: {whom},"
+        return f"kill and start while {RATE:.0f} keys a second are written: {_whom(self.kills)},"
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by the states of containers, and by writes that are acknowledged before each kill."""
@@ -57,7 +64,7 @@ class KillUnderLoad(fault.OnNodes):
             for who, after in self.kills:
                 written = _await_writes(target, 1)
                 target.clock.sleep(after / 1000)
-                nodes = target.cluster.nodes if who == ALL else [target.node(who)]
+                nodes = _killed(target, who)
                 hits.append(_kill(target, nodes, "", written))
                 _start(target, nodes)
         return hits
@@ -70,14 +77,13 @@ class KillInMaintenance(fault.OnNodes):
     kills: tuple[tuple[str, int], ...]
 
     def describe(self) -> str:
-        whom = ", ".join(f"{who} after {after} ms" for who, after in self.kills)
-        return f"kill and start while it compacts, rewrites or vacuums what it keeps: {whom},"
+        return f"kill and start while it compacts, rewrites or vacuums what it keeps: {_whom(self.kills)},"
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by the states of containers; the maintenance of each goes on until it is killed."""
         hits = []
         for who, after in self.kills:
-            nodes = target.cluster.nodes if who == ALL else [target.node(who)]
+            nodes = _killed(target, who)
             _await_ready(target, who)
             if target.kind.has(Trait.LEADER):
                 with target.writes.going_on(RATE):
