@@ -323,11 +323,11 @@ def stored_schedules() -> tuple[list[str], dict[str, list[str]]]:
 def in_words(scores: Collection[Score]) -> list[str]:
     """How many bugs were caught, and after how many seconds; also how many of those set aside, and of the others."""
     lines = []
-    for what, aside in (("", None), (" of those set aside", True), (" of the others", False)):
+    for what, aside in ((" bugs caught", None), (" of those set aside", True), (" of the others", False)):
         some = [each for each in scores if aside is None or catalogue()[each.mutant].set_aside is aside]
         caught = [each.catch for each in some if each.catch is not None]
         if some:
-            lines.append(f"{len(caught)} of {len(some)} bugs caught{what} ({len(caught) / len(some):.0%})")
+            lines.append(f"{len(caught)} of {len(some)}{what} ({len(caught) / len(some):.0%})")
         if caught and aside is None:
             lines[-1] += f", the median after {median(catch.seconds for catch in caught):.1f} s of a trial"
     return lines

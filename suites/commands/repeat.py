@@ -79,7 +79,7 @@ def in_words(command: str, runs: Sequence[Repeated]) -> str:
     commits = f"at {first}" if first == last else f"from {first} to {last}"
     return (
         f"make {command}: {len(runs)} green in a row {commits} ({what}), so with 95 % confidence "
-        f"fewer than {1 - 0.05 ** (1 / len(runs)):.0%} of runs and {3 / judged:.1g} of {unit} are red without cause"
+        f"fewer than {1 - 0.05 ** (1 / len(runs)):.0%} of runs and {300 / judged:.2g}% of {unit} are red without cause"
     )
 
 

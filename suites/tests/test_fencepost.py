@@ -216,7 +216,7 @@ def test_repeat_goes_on_where_it_stopped_and_ends_at_a_red_run(commit: str, caps
     assert runs == [(1, os.cpu_count(), 0, 2, 10), (2, 0, 0, 2, 10)]
     assert repeat.in_words("certify", repeat.green_in_a_row("certify")) == (
         f"make certify: 2 green in a row at {commit[:12]} (4 trials, 20 judgements), so with 95 % confidence "
-        "fewer than 78% of runs and 0.1 of judgements are red without cause"
+        "fewer than 78% of runs and 15% of judgements are red without cause"
     )
     with patch.object(shutil, "rmtree", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         repeat.main("test", 1)

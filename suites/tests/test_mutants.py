@@ -207,8 +207,8 @@ def test_caught_bugs_are_counted_apart_for_mutants_that_are_set_aside() -> None:
     scores = [Score(name, None if number == 1 else catch, ()) for number, name in enumerate(names)]
     assert mutants.in_words(scores) == [
         "2 of 3 bugs caught (67%), the median after 2.0 s of a trial",
-        "1 of 1 bugs caught of those set aside (100%)",
-        "1 of 2 bugs caught of the others (50%)",
+        "1 of 1 of those set aside (100%)",
+        "1 of 2 of the others (50%)",
     ]
 
 
