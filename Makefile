@@ -22,7 +22,7 @@ UPGRADED := --from etcd=3.4.23 --to etcd=3.5.16 --lock etcd --lock etcd-v3lock \
     --faults none,freeze-holder,stall-waiter,kill-server,upgrade-leader-last,rollback-half,rollback-end,planted-none,planted-kill-holder
 
 .DEFAULT_GOAL := help
-.PHONY: help certify smoke nightly soak literature track-record test fuzz mutants mutate bench lint format lock venv ready down clean
+.PHONY: help certify smoke nightly soak literature screenshots track-record test fuzz mutants mutate bench lint format lock venv ready down clean
 
 help:  ## this list; how long each takes was measured on two cores
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ help:  ## this list; how long each takes was measured on two cores
 certify: ready  ## hammer every lock under the faults that say most: a matrix and pages (8 to 13 min, Docker)
 	@$(PY) -m pytest suites/ $(PARALLEL) $(ARGS)
 
-smoke: ready  ## the same of a few locks and faults (1 to 2 min, Docker)
+smoke: ready  ## the same with few locks and faults (1 to 2 min, Docker)
 	@$(PY) -m pytest suites/ $(PARALLEL) --profile smoke $(ARGS)
 
 nightly: ready  ## the whole matrix on every version, compared with the night before (ARGS="--profile smoke")
@@ -66,7 +66,7 @@ mutants: ready  ## how many of the bugs planted in locks a default run catches (
 	@$(PY) -m suites mutants --score $(ARGS)
 
 mutate: NEEDS := --tests
-mutate: ready  ## 400 small changes of the code, and which of them the tests catch (75 min and more, Docker)
+mutate: ready  ## stored small changes of the code, and which of them the tests catch (75 min and more, Docker)
 	@[ -f .mutants/durations.json ] || $(PY) -m suites.tests.code_mutants record -p infra.tests.pools -n 4
 	@$(PY) -m suites.tests.code_mutants run $(ARGS)
 
@@ -86,7 +86,7 @@ format: venv  ## let ruff put the code in order
 venv:  ## .venv from requirements.lock
 	@sh infra/bootstrap.sh
 
-ready: venv  ## everything a run needs: .venv, Docker Engine, images (3 s, or 4 min on a new machine)
+ready: venv  ## what every run needs: .venv, Docker Engine, first images (3 s; new machine: 28 s to 2 min)
 	@$(PY) -m infra doctor --fix $(NEEDS)
 	@$(if $(filter ready,$(MAKECMDGOALS)),echo "ready: all that a run needs is there ($(PY) -m infra doctor lists it)",:)
 
