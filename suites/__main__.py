@@ -73,8 +73,8 @@ NIGHTLY: Final = click.Group(
     help="""The whole matrix, compared with the night before.
 
     Exit status: 0 nothing worse than the night before, and all was judged; 1 red: a regression, a new violation, a
-    positive control that fell silent, or, with no night before, any failing verdict; 2 usage, bad input, interrupted; 3
-    nothing red, but a shard, a trial or a verdict is missing. A shard alone: 0 it ran to its end, else pytest's status.
+    known weakness that must show and does not or, with no night before, a failing verdict; 2 usage, bad input,
+    interrupted; 3 not red, but a shard, trial or verdict is missing. A shard alone: 0 at its end, else pytest's status.
     """,
     commands=[
         _nightly(
@@ -163,7 +163,7 @@ COMMANDS: Final = click.Group(
         ),
         _command(
             "readme",
-            "Write the parts of README.md that are made from the code.",
+            "Write the parts of the README files that are made from the code, or from what was measured.",
             FLAG(["--check"], help="write nothing; status 1: something is out of date"),
         ),
     ],

@@ -48,9 +48,9 @@ def kind(old: Verdict | None, new: Verdict | None) -> Kind:
 def worse(old: Verdict | None, new: Verdict | None) -> str:
     """Why the new verdict is worse, or empty. A claim that broke is worse whatever the old run said."""
     if new is Verdict.VIOLATED and old is not Verdict.VIOLATED:
-        return "a claim broke"
+        return "a promise broke"
     if new is Verdict.WEAKNESS_NOT_SHOWN and old is not None and not old.fails:
-        return "a positive control fell silent"
+        return "a known weakness no longer shows"
     if new is Verdict.NOT_PROMISED_BROKEN and old is Verdict.UPHELD:
         return "what was upheld broke, and is promised no longer"
     return ""

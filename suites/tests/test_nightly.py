@@ -146,7 +146,7 @@ class TestNights:
         "words, exits, says",
         ("a failure is red once and then known", (VIOLATED, VIOLATED), (1, 0), "### Known"),
         ("a new violation", (UPHELD, UPHELD, VIOLATED), (0, 0, 1), "### New"),
-        ("a control that fell silent", (UPHELD, SILENT), (0, 1), "a positive control fell silent"),
+        ("a control that fell silent", (UPHELD, SILENT), (0, 1), "a known weakness no longer shows"),
         ("evidence that is lost is not red", (UPHELD, NOT_STRESSED), (0, 3), ""),
         ("a night without a verdict counts for nothing", (VIOLATED, {}, VIOLATED), (1, 3, 0), "### Known"),
         ("nor one without evidence or gone", (VIOLATED, UNKNOWN, NOT_ASKED, VIOLATED), (1, 3, 3, 0), "### Known"),
