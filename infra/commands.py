@@ -1,8 +1,7 @@
 """Environments by hand: the commands `up`, `status`, `logs`, `cut`, `pause`, `resume`, `kill`, `start`, `heal`, `down`.
 
 Each function takes its arguments and returns the exit status. An error is raised as `Trouble`, and the caller turns it
-into an exit status. An environment made by `up` stays until `down`. The commands also work on the environment of a
-running test, to look into it; the test is a different one then.
+into an exit status. A test into whose environment a command looks is a different one then.
 """
 
 import contextlib
@@ -145,12 +144,10 @@ def _engine_errors() -> Iterator[None]:
 
 
 def _pick(environments: Sequence[reaper.FoundEnvironment], name: str) -> reaper.FoundEnvironment:
-    for environment in environments:
-        if environment.name == name:
-            return environment
-    raise UnknownName(
-        f"no environment {name!r}; there are {', '.join(environment.name for environment in environments) or 'none'}"
-    )
+    there = {environment.name: environment for environment in environments}
+    if name not in there:
+        raise UnknownName(f"no environment {name!r}; there are {', '.join(there) or 'none'}")
+    return there[name]
 
 
 def _to_node(verb: Callable[[Node], None], node: str, env: str | None) -> int:

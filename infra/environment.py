@@ -2,8 +2,7 @@
 
 `OwnEnvironment` boots our own clusters; `infra.target` reaches clusters of others.
 
-An environment is removed at `close`, when the process exits or is asked to terminate, and otherwise by the next `start`
-of any process. Several may exist at the same time. All verbs may be called from several threads.
+infra/README.md says when an environment is removed. Several may exist at once. All verbs are for several threads.
 """
 
 import contextlib
@@ -101,7 +100,7 @@ class Environment(ABC):
             self._await_paths(STORE)
             undo.pop_all()
         if not keep:
-            lifetime.at_exit(lambda: self._close(threads=False))
+            lifetime.at_exit(lambda: self.close(threads=False))
         machine.say(f"environment {name}: links and store are ready ({time.monotonic() - began:.1f} s)")
         return self
 
@@ -112,11 +111,8 @@ class Environment(ABC):
         version: for clusters of ours, see `images.resolve`. Raises UnknownName for a version that does not exist.
         """
 
-    def close(self) -> None:
-        """Remove containers, networks and volumes. Idempotent. Raises Failed if something cannot be removed."""
-        self._close(threads=True)
-
-    def _close(self, *, threads: bool) -> None:
+    def close(self, *, threads: bool = True) -> None:
+        """Remove containers, networks and volumes. Idempotent. Raises Failed. threads: see `reaper.remove`."""
         for cluster in self._clusters.values():
             cluster.close()
         self._api.close()

@@ -1,6 +1,6 @@
 """`python -m results COMMAND`: stored runs in the terminal and in the browser; compared, merged, pruned, exported.
 
-Exit status: 0, or 2 for bad usage, bad input or an interruption. The module of a command names further statuses.
+Exit status: 0, or 2 for bad usage, bad input or an interruption. results/README.md has the further statuses.
 """
 
 import importlib

@@ -4,13 +4,7 @@ An end is a client group (`c1`), a node (`etcd2`) or `store`. A link of two node
 dials the other (in ZooKeeper for two purposes), and every connection carries bytes both ways. So the bytes from A to B
 are the upstream of the connections that A dialled, and the downstream of those that B dialled.
 
-How a link is cut decides what its ends see, and what an operation on its way may still do:
-
-    refuse  connections are closed at once, new ones are refused: both ends notice. Heal: only new connections pass.
-    drop    bytes vanish, new connections open and stay silent. Heal: these connections are closed; dropped bytes
-            never arrive.
-    hold    bytes are kept, new connections open and stay silent. Heal: connections live on, and held bytes arrive
-            late, as after a real network partition that TCP survives.
+How a link is cut decides what its ends see, and what an operation on its way may still do: infra/README.md has a table.
 
 Every change is stored under a key (`by`), since several faults may change the same link at once. `lift` undoes the
 changes of one key, except those that another key wants too (`link_state`). A change that another process made stays

@@ -160,10 +160,10 @@ class ExternalEnvironment(Environment):
                 lines.append(f"{backend} has no leader that all members follow")
         return lines
 
-    def _close(self, *, threads: bool) -> None:
+    def close(self, *, threads: bool = True) -> None:
         """Heal the nodes first: a hook may have paused servers, and those outlive the environment."""
         with ExitStack() as stack:
-            stack.callback(super()._close, threads=threads)
+            stack.callback(super().close, threads=threads)
             for node in self._nodes():
                 stack.callback(node.heal)
 

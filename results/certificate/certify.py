@@ -199,7 +199,7 @@ def certify(
             *without_evidence(comparison, named, silent),
             *undecided(weak),
             *not_detected(calibrated.planted),
-            *left_out(contents),
+            *(f"{count(len(contents.problems), 'trial')} came to no verdict: {why}" for why in contents.problems[:1]),
             *lateness(late),
         ),
     )
@@ -297,11 +297,6 @@ def not_detected(planted: Iterable[Planted]) -> Iterator[str]:
     if escaped := [bug for bug in planted if not bug.caught]:
         bug, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
         yield f"{bug.name} on {bug.backend} is broken on purpose, and {bug.by} did not show it{more}"
-
-
-def left_out(contents: RunContents) -> Iterator[str]:
-    if contents.problems:
-        yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
 
 
 def _unanswered(changes: Iterable[CellChange], cells: Iterable[Cell]) -> list[CellChange]:

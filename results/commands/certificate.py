@@ -1,8 +1,5 @@
 """`python -m results certificate RUN` makes a certificate again from what is stored; `verify` checks that a
 certificate was not changed, and that its histories support it.
-
-Exit status: that of the certificate (0 no regression, 1 a regression, 5 inconclusive), or 4 if its evidence does not
-support it, or 2 for bad usage or input.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Cuts of clients from nodes, and from the store. See `infra.network.links` for what refuse, drop and hold do.
+"""Cuts of clients from nodes, and from the store. See infra/README.md for what refuse, drop and hold do.
 
 A cut counts as applied when a fresh question through it is refused (refuse) or gets no answer (drop, hold).
 """

@@ -3,6 +3,7 @@
 Each fault is proven by the time that a question takes through every link of a client.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -47,18 +48,12 @@ class Impair(OnClientLinks):
         """Proven by the time that a question takes through each link of the clients."""
         begun = target.clock.now()
         with target.links.together():
-            for a, b in (*peer_pairs(target), *target.client_links):
+            peers = (pair for pair in itertools.combinations(target.members, 2) if pair in target.links.pairs())
+            for a, b in (*peers, *target.client_links):
                 target.links.impair(a, b, self.what, target.by)
                 target.links.impair(b, a, self.what, target.by)
         link_proof.await_slow(target, target.client_links, self.least, self.size, to_the_end=self.to_the_end)
         return [Hit("slow", f"all links of {target.backend}", begun, target.clock.now())]
-
-
-def peer_pairs(target: Target) -> list[tuple[str, str]]:
-    """Each pair of nodes that talk to each other, once."""
-    there_are = set(target.links.pairs())
-    nodes = [node.name for node in target.cluster.nodes]
-    return [(a, b) for a in nodes for b in nodes if a < b and (a, b) in there_are]
 
 
 def _slow(_: str, latency_ms: int, jitter_ms: int) -> Impair:
