@@ -21,9 +21,8 @@ from infra.cluster.nodes import Node
 from infra.docker import client as engine_client
 from infra.docker import images, machine, owner, reaper
 from infra.errors import Failed, UnknownName
-from infra.network import topology
 from infra.network.links import Cut
-from infra.network.topology import GROUPS, STORE
+from infra.network.topology import GROUPS, STORE, groups_of
 from infra.own_environment import OwnEnvironment
 from infra.suggestions import command
 
@@ -171,7 +170,7 @@ def _print_addresses(environment: OwnEnvironment) -> None:
     print(f"  {'node':<14} {'version':<12} {'past the links':<22} {through_groups}")
     for cluster in environment.clusters.values():
         for node in cluster.everybody:
-            groups = topology.groups_of(node.name)
+            groups = groups_of(node.name)
             ways = " ".join(f"{environment.endpoints_of(node.name, group):<21}" for group in groups)
             print(f"  {node.name:<14} {node.version():<12} {node.endpoint:<22} {ways}")
     for backend in environment.clusters:

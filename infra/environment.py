@@ -30,9 +30,7 @@ from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
 from infra.docker import compose, images, machine, owner, reaper, subnets
-from infra.docker.client import needs_published
 from infra.docker.compose import ComposeSettings
-from infra.docker.subnets import Taken
 from infra.errors import Failed, UnknownName
 from infra.network import topology
 from infra.network.links import Links
@@ -89,7 +87,8 @@ class Environment(ABC):
             images.ensure(image)
         label = owner.KEPT if keep else owner.this_process(engine_client.own_container(client).get("Id", ""))
         chosen = {variable: image.name for variable, image in wanted.items()}
-        settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client), shapes)
+        published = engine_client.needs_published(client)
+        settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, published, shapes)
         began = time.monotonic()
         lifetime.exit_when_asked()
         with contextlib.ExitStack() as undo:
@@ -252,7 +251,7 @@ def _up_in_free_slot(client: DockerClient, settings: ComposeSettings) -> Compose
         for slot in free:
             try:
                 compose.up(replace(settings, slot=slot), ["toxiproxy", STORE])
-            except Taken:
+            except subnets.Taken:
                 reaper.remove(client, settings.name)
             else:
                 return replace(settings, slot=slot)

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field, replace
 
 from infra.faults import fault
 from infra.faults.all_faults import FAULTS
-from infra.faults.fault import FaultInjection
 from infra.faults.plan import Plan, Step
 from infra.faults.target import Hit, Target
 
@@ -31,7 +30,7 @@ class _On:
     """A fault that is applied, or is about to be. begun: ns. until: ns; when its heal is due."""
 
     step: Step
-    injection: FaultInjection
+    injection: fault.FaultInjection
     target: Target
     begun: int
     until: int = 0

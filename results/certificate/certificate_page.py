@@ -17,7 +17,6 @@ from results.certificate.trials import BUSY, ServerStep
 from results.comparison import presentation
 from results.comparison.speeds import RATIO, Speed
 from results.pages import svg, web
-from results.pages.web import to_page
 from results.record import grouped, mapping, words
 from results.report.grid import tally
 from results.stages import ALONE, BASELINE, CLIENTS, COLUMNS, TITLES, TOGETHER
@@ -72,8 +71,8 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         failed=sorted(failed, key=lambda promise: (promise.name() not in lost, not promise.cleared())),
         kept=[promise for promise in certificate.promises if not _failed(promise)],
         became=became,
-        page_of=lambda seen: to_page(seen.page, root),
-        lane_of=lambda loss: to_page(loss.seen.page, root, loss.lane, loss.property),
+        page_of=lambda seen: web.to_page(seen.page, root),
+        lane_of=lambda loss: web.to_page(loss.seen.page, root, loss.lane, loss.property),
         counts={
             stage: tally(promise.stages[stage].word for promise in certificate.promises if stage in promise.stages)
             for stage in certificate.parts

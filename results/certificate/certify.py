@@ -20,16 +20,7 @@ from checkers.properties.recovery import RECOVERY
 from results.certificate import detection_power
 from results.certificate.detection_power import Calibration, Exposure, HandoverGap, LockGap, Planted, Tries
 from results.certificate.promise_losses import Loss, Promise, Weakness, losses, not_applicable, promises, weaknesses
-from results.certificate.trials import (
-    BUSY,
-    ErrorText,
-    ServerStep,
-    UpgradeTrial,
-    errors,
-    no_way_there,
-    one_version,
-    steps,
-)
+from results.certificate.trials import BUSY, ErrorText, ServerStep, UpgradeTrial, errors, one_version, steps
 from results.comparison.compare import CellChange, Comparison, compare, question
 from results.comparison.speeds import Speed
 from results.record import Cell, grouped
@@ -171,6 +162,7 @@ def certify(
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
     libraries, weak = libraries or {}, weaknesses(contents.cells)
+    refusals = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
     return Certificate(
         upgrades={**upgrades, **libraries},
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
@@ -183,7 +175,7 @@ def certify(
         known=tuple(loss for loss in accused if loss.name() in broken),
         weaknesses=tuple(each for each in weak if each.suspected),
         steps=replaced,
-        no_way_there=no_way_there(trials),
+        no_way_there=tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in refusals if words)),
         handover_gaps=detection_power.handover_gaps(contents.lanes),
         gaps=detection_power.lock_gaps(trials),
         tries=detection_power.tries(contents.cells),

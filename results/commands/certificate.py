@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from results.certificate import certificate_files
-from results.certificate.certificate_files import DERIVED, issue, made
 from results.certificate.certify import STATUS, sentence
 from results.commands.find import find
 from results.record import mapping
@@ -30,7 +29,7 @@ def main(results: Path, run: str) -> int:
     before = b""
     with suppress(BadFile):
         before = files.read_bytes(file)
-    certificate, page = issue(certified)
+    certificate, page = certificate_files.issue(certified)
     verdict = sentence(certificate)
     say(
         verdict,
@@ -59,7 +58,7 @@ def verify(results: Path, run: str) -> int:
     if judged.path.name != stored["run"]:
         say(f"its run was {stored['run']}, and is in a folder of another name now: {judged.path.name}")
     try:
-        now, again = made(judged)
+        now, again = certificate_files.made(judged)
         wrong = list(_mismatches(file, stored, again, judged))
         if not wrong:
             say(f"verified: {sentence(now)}", f"digest: {stored['digest']}")
@@ -115,7 +114,7 @@ def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any],
     if other:
         yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
     if there == then and not other:  # otherwise these files differ although nobody changed them
-        for name, render in DERIVED.items():
+        for name, render in certificate_files.DERIVED.items():
             try:
                 if files.read_bytes(run.path / name) != render(stored):
                     yield f"{name} is not what the certificate says"

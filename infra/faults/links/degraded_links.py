@@ -15,7 +15,6 @@ from infra.faults.fault_options import number, within
 from infra.faults.links.cuts import OnClientLinks
 from infra.faults.target import Hit, Target
 from infra.network import toxics
-from infra.network.toxics import Impairment
 
 LATENCIES: Final = (20, 60)
 """ms each way, least and most: a round trip of 40-150 ms stays below every election and request timeout."""
@@ -35,7 +34,7 @@ LONG: Final = 4000
 class Impair(OnClientLinks):
     """Impair every link, in both directions."""
 
-    what: Impairment
+    what: toxics.Impairment
     doing: str  # for people: "slow all links by 40 ± 10 ms each way"
     least: float  # the fewest seconds that a question takes then; its size, to_the_end: see `Prober.timed`
     size: int = 0

@@ -14,7 +14,6 @@ from typing import Any, Final
 from infra.backends.answers import Health
 from infra.backends.backend import Trait
 from infra.cluster import clock_skew
-from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults.fault import PROVEN_WITHIN, Fault, FaultInjection
@@ -76,7 +75,7 @@ class MoveClocks(FaultInjection):
     def _move(self, target: Target, node: Node, right: Health) -> Callable[[], Hit]:
         """Move the node's clock. Returns the function that proves it: all clocks are moved before the first proof."""
         begun, others = target.clock.now(), node.skews()
-        skew = Skew(self.offset, self.rate, self.amplitude, self.period)
+        skew = clock_skew.Skew(self.offset, self.rate, self.amplitude, self.period)
         node.skew(skew, target.by)
         unseen = {self.amplitude, -self.amplitude}  # both sides of a strobe; 0 otherwise
 
@@ -112,7 +111,7 @@ def _right(target: Target) -> Health:
     return health
 
 
-def _is(health: Health, right: Health, skews: Sequence[Skew], now: int) -> bool:
+def _is(health: Health, right: Health, skews: Sequence[clock_skew.Skew], now: int) -> bool:
     return health.ahead is not None and not clock_skew.apart(health, right, clock_skew.ahead(skews, now), PRECISION)
 
 

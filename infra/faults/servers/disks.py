@@ -13,7 +13,7 @@ from typing import Final
 from infra.backends.backend import Trait
 from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Node
-from infra.errors import Failed
+from infra.errors import Failed, succeeds
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Site, number, victims, within
@@ -116,15 +116,7 @@ class FillDisk(fault.OnNodes):
 
 def _bury(target: Target, node: Node) -> None:
     """Have the links of a node that ended by itself refuse. Toxiproxy still dials it for seconds. Raises Failed."""
-
-    def buried() -> bool:
-        try:
-            node.kill(target.by)
-        except Failed:
-            return False
-        return True
-
-    if not target.clock.wait(EFFECT_WITHIN, buried, LOOK_EVERY):
+    if not target.clock.wait(EFFECT_WITHIN, lambda: succeeds(lambda: node.kill(target.by)), LOOK_EVERY):
         raise Failed(f"{node.name} ended, and its links cannot be told")
 
 
