@@ -5,7 +5,7 @@ majority, the leader's and followers' (`Backend.disks`): its leader acknowledges
 on leading whatever its own disk does. A follower that does not keep what it was told is dropped after syncLimit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from infra.cluster.nodes import Node
 from infra.errors import Failed, succeeds
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
-from infra.faults.fault_options import FOLLOWER, LEADER, Option, Site, number, victims, within
+from infra.faults.fault_options import FOLLOWER, LEADER, number, victims, within
 from infra.faults.servers.strikes import hit_by, named
 from infra.faults.target import Hit, Target
 
@@ -120,11 +120,8 @@ def _bury(target: Target, node: Node) -> None:
         raise Failed(f"{node.name} ended, and its links cannot be told")
 
 
-def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Option:
-    return victims(known=(LEADER, FOLLOWER), roles=roles)
-
-
-_WAITED_FOR: Final = _disks(lambda site: site.backend.disks)  # the option for the disks that a write waits for
+_ROLES: Final = (LEADER, FOLLOWER)
+_WAITED_FOR: Final = victims(known=_ROLES, roles=lambda site: site.backend.disks)  # the disks that a write waits for
 
 _OF_DISKS: Final = partial(Fault, kind="disk", spans=SPANS, needs=("disk",))
 
@@ -151,7 +148,7 @@ DISKS: Final = (
         "fill-disk",
         summary="no room is left on a disk",
         inject=lambda _, nodes: FillDisk(nodes),
-        options=(_disks(),),
+        options=(victims(known=_ROLES),),
         how="ballast in a file without a name on the volume, a tmpfs of limited size",
         sees="Redis and etcd end, ZooKeeper's leader stops serving, PostgreSQL refuses what needs room",
     ),
