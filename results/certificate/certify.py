@@ -1,11 +1,7 @@
 """Decides on an upgrade from what a run with `--from` and `--to` found. Pure.
 
-A regression is a verdict, time or rate that `results.comparison` calls worse from the baseline to the candidate, a
-weakness that shows more often (see `promise_losses`), or a promise that is violated while servers of both versions
-serve together or after they went back. There are exceptions. If the baseline broke the same promise of the same lock,
-in another lane or under another fault, the upgrade lost nothing. A positive control that fell silent is inconclusive:
-this run was not able to detect what it should. A server that refuses to go back is a warning. A bound of time that was
-missed while the machine did not run the workers is inconclusive. A regression outranks everything inconclusive.
+results/README.md says what is a regression, what is known, what a warning, and what inconclusive. So is a positive
+control that fell silent: this run was not able to detect what it should. A regression outranks everything inconclusive.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

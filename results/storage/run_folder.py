@@ -1,8 +1,7 @@
 """A run folder: everything that one run of the suite stored, enough to judge it again and to repeat it.
 
-`results/README.md` lists its files. Several processes save into one folder at the same time: every file, and every
-trial's folder, gets its final name in one step. A run is still going on while its process holds a lock on `run.json`.
-The lock ends with the process, even if the process is killed.
+`results/README.md` lists its files, and says how they get their names and how they show that the run goes on. Several
+processes save into one folder at the same time. Their locks end with them, even if they are killed.
 """
 
 import errno
