@@ -1,9 +1,8 @@
 """Runs a plan against a target: applies faults, holds them, heals them, and records what was done when.
 
-A plan is run in cycles until the trial has seen what it needs. Faults overlap, but there is one change at a time: while
-a fault is being applied or healed, the next one waits. While a fault is being applied, the time of the others stands
-still: a holder that is frozen while a server is replaced stays frozen until its lease is over there too. Everything is
-healed in any case: by the heal of each step, and by `final_heal` when anything was raised.
+A plan is run in cycles until the trial has seen what it needs. While a fault is being applied, the next one waits, and
+the time of the others stands still: a holder that is frozen while a server is replaced stays frozen until its lease is
+over there too. Everything is healed: by the heal of each step, and by `final_heal` when anything was raised.
 """
 
 import itertools
