@@ -79,14 +79,11 @@ class Environment(ABC):
         name = name or f"fp-{os.getpid()}-{secrets.token_hex(2)}"
         if any(other.name == name for other in reaper.find(client)):
             raise Failed(f"there is an environment {name} already ({command('status')})")
-        wanted = {
-            "TOXIPROXY_IMAGE": images.resolve("toxiproxy"),
-            "STORE_IMAGE": images.resolve(STORE_KIND.name, STORE_VERSION),
-        }
-        for image in wanted.values():
+        toxiproxy, store = images.resolve("toxiproxy"), images.resolve(STORE_KIND.name, STORE_VERSION)
+        for image in (toxiproxy, store):
             images.ensure(image)
         label = owner.KEPT if keep else owner.this_process(engine_client.own_container(client).get("Id", ""))
-        chosen = {variable: image.name for variable, image in wanted.items()}
+        chosen = {"TOXIPROXY_IMAGE": toxiproxy.name, "STORE_IMAGE": store.name}
         published = engine_client.needs_published(client)
         settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, published, shapes)
         began = time.monotonic()

@@ -150,12 +150,10 @@ class ExternalEnvironment(Environment):
             if (state := states.get(service, "gone")) != "running":
                 lines.append(f"{service} is {state}")
         for backend, cluster in self.clusters.items():
-            healths = cluster.healths()
+            healths = cluster.all_healths()
             lines += [f"{node.name} is {node.state()}" for node in cluster.nodes if node.state() != "running"]
-            lines += [
-                f"{node.name} does not serve" for node, health in zip(cluster.nodes, healths, strict=True) if not health
-            ]
-            if all(healths) and not cluster.ready():
+            lines += [f"{node.name} does not serve" for node, health in healths.items() if not health]
+            if all(healths.values()) and not cluster.ready():
                 lines.append(f"{backend} has no leader that all members follow")
         return lines
 

@@ -31,11 +31,8 @@ def main(results: Path, run: str) -> int:
         before = files.read_bytes(file)
     certificate, page = certificate_files.issue(certified)
     verdict = sentence(certificate)
-    say(
-        verdict,
-        *(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)),
-        f"certificate: {typed(page)}",
-    )
+    say(verdict, *(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)))
+    say(f"certificate: {typed(page)}")
     if before and before != files.read_bytes(file):
         earlier = "(damaged)"
         with suppress(ValueError, TypeError, KeyError, RecursionError):
