@@ -1,8 +1,7 @@
 """Environments by hand: the commands `up`, `status`, `logs`, `cut`, `pause`, `resume`, `kill`, `start`, `heal`, `down`.
 
 Each function takes its arguments and returns the exit status. An error is raised as `Trouble`, and the caller turns it
-into an exit status. An environment made by `up` stays until `down`. The commands also work on the environment of a
-running test, to look into it; the test is a different one then.
+into an exit status. A test into whose environment a command looks is a different one then.
 """
 
 import contextlib
@@ -22,9 +21,8 @@ from infra.cluster.nodes import Node
 from infra.docker import client as engine_client
 from infra.docker import images, machine, owner, reaper
 from infra.errors import Failed, UnknownName
-from infra.network import topology
 from infra.network.links import Cut
-from infra.network.topology import GROUPS, STORE
+from infra.network.topology import GROUPS, STORE, groups_of
 from infra.own_environment import OwnEnvironment
 from infra.suggestions import command
 
@@ -145,12 +143,10 @@ def _engine_errors() -> Iterator[None]:
 
 
 def _pick(environments: Sequence[reaper.FoundEnvironment], name: str) -> reaper.FoundEnvironment:
-    for environment in environments:
-        if environment.name == name:
-            return environment
-    raise UnknownName(
-        f"no environment {name!r}; there are {', '.join(environment.name for environment in environments) or 'none'}"
-    )
+    there = {environment.name: environment for environment in environments}
+    if name not in there:
+        raise UnknownName(f"no environment {name!r}; there are {', '.join(there) or 'none'}")
+    return there[name]
 
 
 def _to_node(verb: Callable[[Node], None], node: str, env: str | None) -> int:
@@ -174,7 +170,7 @@ def _print_addresses(environment: OwnEnvironment) -> None:
     print(f"  {'node':<14} {'version':<12} {'past the links':<22} {through_groups}")
     for cluster in environment.clusters.values():
         for node in cluster.everybody:
-            groups = topology.groups_of(node.name)
+            groups = groups_of(node.name)
             ways = " ".join(f"{environment.endpoints_of(node.name, group):<21}" for group in groups)
             print(f"  {node.name:<14} {node.version():<12} {node.endpoint:<22} {ways}")
     for backend in environment.clusters:

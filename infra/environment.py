@@ -2,8 +2,7 @@
 
 `OwnEnvironment` boots our own clusters; `infra.target` reaches clusters of others.
 
-An environment is removed at `close`, when the process exits or is asked to terminate, and otherwise by the next `start`
-of any process. Several may exist at the same time. All verbs may be called from several threads.
+infra/README.md says when an environment is removed. Several may exist at once. All verbs are for several threads.
 """
 
 import contextlib
@@ -31,9 +30,7 @@ from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
 from infra.docker import compose, images, machine, owner, reaper, subnets
-from infra.docker.client import needs_published
 from infra.docker.compose import ComposeSettings
-from infra.docker.subnets import Taken
 from infra.errors import Failed, UnknownName
 from infra.network import topology
 from infra.network.links import Links
@@ -82,15 +79,13 @@ class Environment(ABC):
         name = name or f"fp-{os.getpid()}-{secrets.token_hex(2)}"
         if any(other.name == name for other in reaper.find(client)):
             raise Failed(f"there is an environment {name} already ({command('status')})")
-        wanted = {
-            "TOXIPROXY_IMAGE": images.resolve("toxiproxy"),
-            "STORE_IMAGE": images.resolve(STORE_KIND.name, STORE_VERSION),
-        }
-        for image in wanted.values():
+        toxiproxy, store = images.resolve("toxiproxy"), images.resolve(STORE_KIND.name, STORE_VERSION)
+        for image in (toxiproxy, store):
             images.ensure(image)
         label = owner.KEPT if keep else owner.this_process(engine_client.own_container(client).get("Id", ""))
-        chosen = {variable: image.name for variable, image in wanted.items()}
-        settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, needs_published(client), shapes)
+        chosen = {"TOXIPROXY_IMAGE": toxiproxy.name, "STORE_IMAGE": store.name}
+        published = engine_client.needs_published(client)
+        settings = ComposeSettings(name, 0, label, secrets.token_urlsafe(18), chosen, published, shapes)
         began = time.monotonic()
         lifetime.exit_when_asked()
         with contextlib.ExitStack() as undo:
@@ -101,7 +96,7 @@ class Environment(ABC):
             self._await_paths(STORE)
             undo.pop_all()
         if not keep:
-            lifetime.at_exit(lambda: self._close(threads=False))
+            lifetime.at_exit(lambda: self.close(threads=False))
         machine.say(f"environment {name}: links and store are ready ({time.monotonic() - began:.1f} s)")
         return self
 
@@ -112,11 +107,8 @@ class Environment(ABC):
         version: for clusters of ours, see `images.resolve`. Raises UnknownName for a version that does not exist.
         """
 
-    def close(self) -> None:
-        """Remove containers, networks and volumes. Idempotent. Raises Failed if something cannot be removed."""
-        self._close(threads=True)
-
-    def _close(self, *, threads: bool) -> None:
+    def close(self, *, threads: bool = True) -> None:
+        """Remove containers, networks and volumes. Idempotent. Raises Failed. threads: see `reaper.remove`."""
         for cluster in self._clusters.values():
             cluster.close()
         self._api.close()
@@ -256,7 +248,7 @@ def _up_in_free_slot(client: DockerClient, settings: ComposeSettings) -> Compose
         for slot in free:
             try:
                 compose.up(replace(settings, slot=slot), ["toxiproxy", STORE])
-            except Taken:
+            except subnets.Taken:
                 reaper.remove(client, settings.name)
             else:
                 return replace(settings, slot=slot)

@@ -19,13 +19,11 @@ from docker import DockerClient
 from infra.backends import BACKENDS
 from infra.backends.backend import Trait
 from infra.cluster import clock_skew, container, frozen, node_repair
-from infra.cluster.container import Container
 from infra.cluster.disk_sidecars import TOOLS, Disks
 from infra.cluster.nodes import READY_WITHIN, Cluster, Node
 from infra.cluster.virtual_address import Failover
 from infra.docker import client as engine_client
 from infra.docker import compose, images, machine
-from infra.docker.compose import ComposeSettings
 from infra.environment import Environment
 from infra.errors import Failed
 from infra.network import topology
@@ -37,7 +35,7 @@ class OwnEnvironment(Environment):
 
     ours = True
 
-    def __init__(self, client: DockerClient, settings: ComposeSettings) -> None:
+    def __init__(self, client: DockerClient, settings: compose.ComposeSettings) -> None:
         super().__init__(client, settings)
         self.disks: Final = Disks(client, settings.name, settings.owner)
         self._kept: dict[str, str] = {}
@@ -155,7 +153,7 @@ class OwnEnvironment(Environment):
         kind = self.kinds[backend]
 
         def node(name: str) -> Node:
-            process = Container(
+            process = container.Container(
                 self._client,
                 name,
                 compose.container(self.name, name),

@@ -1,6 +1,6 @@
 """`python -m results COMMAND`: stored runs in the terminal and in the browser; compared, merged, pruned, exported.
 
-Exit status: 0, or 2 for bad usage, bad input or an interruption. The module of a command names further statuses.
+Exit status: 0, or 2 for bad usage, bad input or an interruption. results/README.md has the further statuses.
 """
 
 import importlib
@@ -15,8 +15,7 @@ import click
 from click import Argument, Option
 
 from checkers.command.exit_status import BAD, status_of, to_the_end
-from results.storage import files
-from results.storage.files import RUNS, BadFile
+from results.storage.files import RUNS, BadFile, reason
 from results.terminal.output import warn
 
 NAMING: Final = "its name, the beginning of it, its folder, `last`, or `last~1` for the one before"
@@ -37,7 +36,7 @@ def _call(function: str, **options: object) -> int:
     except (BadFile, OSError) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        warn(" ".join(files.reason(error).splitlines()))
+        warn(" ".join(reason(error).splitlines()))
         return BAD
 
 

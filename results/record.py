@@ -35,13 +35,8 @@ class LaneRecord:
 class TrialRecord:
     """One trial, complete.
 
-    about  plain JSON; known keys: backend, column, plan, plan_lines, own_plan, seed, attempt, version (asked for, or
-           None), stage (of an upgrade, or empty), versions (of each server), locks, started (ISO 8601), seconds,
-           endpoints, rolled (what was replaced by another version: {at: seconds since the first operation, what,
-           refused}),
-           boundaries (lane → verb → {messages: how many the verb takes, hit: at which of them a fault struck}),
-           stalled (the share of their time for which the machine did not run the workers), cpu (seconds: `CPU_PARTS`),
-           error (why it was aborted, or None). Others are stored and shown as they are.
+    about  plain JSON. `results.storage.codec.About` has the known keys, but for endpoints and cpu (seconds:
+           `CPU_PARTS`). Others are stored and shown as they are.
     logs   name of the log (a node, a worker) → its bytes.
     """
 

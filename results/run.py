@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from results.pages import run_page, scorecard, trend, trial_page, web
-from results.pages.scorecard import Tried
 from results.record import TrialRecord
 from results.storage import files, reading, summary, verdicts
 from results.storage.codec import encoded
 from results.storage.files import BadFile
 from results.storage.reading import load_trial
 from results.storage.run_folder import RunFolder, now
-from results.storage.summary import Summary
 from results.terminal.output import warn
 from results.text import typed
 
@@ -75,13 +73,13 @@ class Run(RunFolder):
             for line in trend.refresh(self.path.parent) if (self.path.parent / trend.CACHE).exists() else ():
                 say(line)
 
-    def draw(self, made: Summary) -> Path:
+    def draw(self, made: summary.Summary) -> Path:
         about, certificate = {**made.asked, **made.about, "closed": made.closed}, summary.certificate(made.about)
         text = run_page.render(self.path, about, made.cells, made.problems, made.lanes, certificate)
         web.write_assets(self.path)
         path = self.path / "index.html"
         files.write_text(path, text)
-        scorecard.write_all(Tried.of(self.path, made))
+        scorecard.write_all(scorecard.Tried.of(self.path, made))
         return path
 
     def _complete(self, record: TrialRecord, folder: Path) -> Path:

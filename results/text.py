@@ -95,9 +95,9 @@ def seconds(time: float, origin: int) -> str:
 
 def duration(ns: float) -> str:
     """A length of time (ns) in seconds, milliseconds or microseconds."""
-    if ns >= 1e9:
+    if ns >= 999.5e6:  # three digits would round it up to four
         return f"{ns / 1e9:.2f} s"
-    return f"{ns / 1e6:.3g} ms" if ns >= 1e6 else f"{ns / 1e3:.3g} µs"
+    return f"{ns / 1e6:.3g} ms" if ns >= 999.5e3 else f"{ns / 1e3:.3g} µs"
 
 
 def span(seconds: float) -> str:

@@ -180,11 +180,10 @@ class Etcd(Backend):
 
     def hand_over(self, leader: Server, successor: Health) -> bool:
         """The old leader stays a member."""
-        try:
+        with contextlib.suppress(*NO_ANSWER):
             _ask(leader, "/v3/maintenance/transfer-leadership", {"targetID": successor.me}, HANDED_OVER_WITHIN)
-        except NO_ANSWER:
-            return False
-        return True
+            return True
+        return False
 
     def refuse_writes(self, server: Server, *, refuse: bool) -> None:
         """Uses the alarm that a member raises when its database has grown to its quota. It binds all members."""
@@ -211,11 +210,9 @@ class Etcd(Backend):
 
     def agreed_version(self, server: Server) -> str:
         """The agreed version changes seconds after the last member was replaced."""
-        try:
-            reply = _ask(server, "/version", None, CHANGED_WITHIN)
-        except NO_ANSWER:
-            return ""
-        return str(reply.get("etcdcluster", ""))
+        with contextlib.suppress(*NO_ANSWER):
+            return str(_ask(server, "/version", None, CHANGED_WITHIN).get("etcdcluster", ""))
+        return ""
 
     def peer_url(self, member: str) -> str:
         """The URL by which the other members know this one."""

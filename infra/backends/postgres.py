@@ -1,10 +1,8 @@
 """PostgreSQL: a single server, with a process for each session, and PgBouncer in front of it. The store is one too.
 
-No major version starts on the files of another, so dump and restore carry the data. Two containers of our own do that
-beside the node while it is down. They have no network, so no client gets an acknowledgement that is not in the dump. In
-the first container the former version dumps all (roles, databases, tables, sequences, grants). In the second the new
-version loads the dump into a new directory, which then replaces the former one. The former data are kept until the new
-version serves. Sessions do not survive, and neither do their advisory locks.
+No major version starts on the files of another, so dump and restore carry the data (infra/README.md). The new version
+loads the dump into a new directory, which then replaces the former one. Sessions do not survive, and neither do their
+advisory locks.
 """
 
 import os

@@ -15,7 +15,6 @@ from docker import DockerClient
 from docker.errors import APIError, NotFound
 
 from infra.cluster import clock_skew
-from infra.cluster.clock_skew import Skew
 from infra.cluster.exit_reason import last_words
 from infra.cluster.migration import Carry
 from infra.docker.client import TIMEOUT, failing
@@ -101,7 +100,7 @@ class ServerProcess(Protocol):
         """Whether its clock can be moved."""
         return False
 
-    def set_clock(self, skews: Sequence[Skew]) -> None:
+    def set_clock(self, skews: Sequence[clock_skew.Skew]) -> None:
         """Set its clock to the sum of these skews."""
 
 
@@ -175,7 +174,7 @@ class Container(ServerProcess):
     def has_clock(self) -> bool:
         return clock_skew.movable(self.client, self.container)
 
-    def set_clock(self, skews: Sequence[Skew]) -> None:
+    def set_clock(self, skews: Sequence[clock_skew.Skew]) -> None:
         comes_true(lambda: self.state() != "paused", TIMEOUT)
         clock_skew.write(self.client, self.container, skews)
 

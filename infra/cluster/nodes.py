@@ -9,11 +9,10 @@ from typing import Final
 from infra.access import Access
 from infra.backends.answers import Health
 from infra.backends.backend import Backend, Server
-from infra.cluster import clock_skew
-from infra.cluster.clock_skew import Skew
+from infra.cluster.clock_skew import Skew, apart
 from infra.cluster.container import End, ServerProcess, State
 from infra.cluster.exit_reason import last_words
-from infra.errors import Failed
+from infra.errors import Failed, succeeds
 from infra.network.links import BY_HAND, Links
 from infra.suggestions import command
 from infra.waiting import POLL, comes_true
@@ -153,7 +152,7 @@ class Node(Server):
         health = self.health() if self.state() == "running" else None
         if health and health.refuses:
             self._refuses = True
-        if not health or clock_skew.apart(health, _RIGHT):
+        if not health or apart(health, _RIGHT):
             self._clock = None  # another process may have moved it
         self._settle()
 
@@ -168,15 +167,7 @@ class Node(Server):
         long as Toxiproxy dials its address: 3-30 s.
         """
         self._dead = True
-
-        def buried() -> bool:
-            try:
-                self._links.bury(self.name)
-            except Failed:
-                return False
-            return True
-
-        if not comes_true(buried, BURIED_WITHIN):
+        if not comes_true(lambda: succeeds(lambda: self._links.bury(self.name)), BURIED_WITHIN):
             raise Failed(f"links to {self.name}, which ended, cannot be closed within {BURIED_WITHIN:.0f} s")
 
     def health(self) -> Health | None:

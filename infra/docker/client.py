@@ -22,21 +22,14 @@ TIMEOUT = 60  # seconds for one request to the engine
 def connect() -> DockerClient:
     """Connect to the engine that the docker command line uses. Raises NotPossible when there is none."""
     try:
-        client = docker.DockerClient(base_url=_address(), timeout=TIMEOUT)
+        address = os.environ.get("DOCKER_HOST")
+        if not address:  # the SDK does not know the contexts of the command line
+            address = engine.docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
+        client = docker.DockerClient(base_url=address, timeout=TIMEOUT)
         client.ping()
-    except DockerException as error:
+    except (DockerException, Failed) as error:
         raise NotPossible(f"{engine.NO_ENGINE} ({command('doctor')} says more)") from error
     return client
-
-
-def _address() -> str:
-    """The address of the engine. The SDK knows DOCKER_HOST, but not the contexts of the command line."""
-    if host := os.environ.get("DOCKER_HOST"):
-        return host
-    try:
-        return engine.docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
-    except Failed as error:
-        raise NotPossible(f"{engine.NO_ENGINE} ({command('doctor')} says more)") from error
 
 
 @contextlib.contextmanager

@@ -100,10 +100,9 @@ def spelled(pair: str) -> tuple[str, str]:
 def resolve(backend: str, version: str | None = None) -> Image:
     """The image for a version: None is the default, `3.5.16` exactly that, `3.4` the newest of that series.
 
-    A series comes from the default suite if that has it, else from another stable suite, else from sid; else it is the
-    newest patch in a registry. `valkey:8` is another server for its backend, `image:NAME` an image of the user's own.
-    Raises UnknownName or UnknownVersion; both list what there is. Anything but a series of a stable suite is asked for,
-    once a day, unless its image is here.
+    infra/README.md has the order of sources. `valkey:8` is another server for its backend. Raises UnknownName or
+    UnknownVersion; both list what there is. Anything but a series of a stable suite is asked for, once a day, unless
+    its image is here.
     """
     if backend == "toxiproxy":
         if version in (None, TOXIPROXY):

@@ -1,9 +1,8 @@
 """Who an environment belongs to, as a label that outlives its owner: `machine/boot/pid namespace/pid/start`.
 
 A later process may get the same number, so the label also has the time at which the process started, and the boot that
-this time belongs to. An owner that we cannot see (another machine on the same engine, another
-container's processes) is taken as alive: only what is certainly dead is reaped. If the owner is in a container of the
-engine that has its environment, the label ends with `/container`: the engine tells everybody whether that one runs.
+this time belongs to. If the owner is in a container of the engine that has its environment, the label ends with
+`/container`: the engine tells everybody whether that one runs. Only what is certainly dead is reaped.
 """
 
 import contextlib

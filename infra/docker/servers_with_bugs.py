@@ -1,12 +1,7 @@
 """`python -m infra planted`: servers with one bug each, to test whether the suite names the bug.
 
-The server is the one that Debian packaged. A wrapper in its container starts it. The server is still the first process
-there, so every fault on it, its clock or its disk works as on any other server. In Redis a loaded module changes
-incoming commands (`images/planted/planted.c`). A relay in front of etcd, ZooKeeper and the slow servers delays or
-changes what passes (`relay.c`). In PostgreSQL other functions replace its own (`planted.sql`). To the suite, this is an
-image like any other, and it is built where it is missing:
-
-    pytest suites/ --from redis=8.0 --to redis=image:fencepost/planted-redis:lost-token
+infra/README.md says how the bugs get in (`infra/images/planted/`: planted.c, relay.c, planted.sql). To the suite, this
+is an image like any other, and it is built where it is missing.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Where versions come from: Debian's releases, and for some servers a registry. We ask a source what it has.
 
-A stable release keeps its series for life, so its series (`3.5`) is known without asking. Its exact version changes,
-and so does what sid and the registries have. A source is asked only when its answer is needed, at most once a day and
-never twice by one process, so that a run has one version from its beginning to its end.
+infra/README.md lists the sources. A source is asked only when its answer is needed, at most once a day and never twice
+by one process, so that a run has one version from its beginning to its end.
 """
 
 import hashlib

@@ -42,20 +42,19 @@ def free(client: DockerClient) -> Generator[int, None, None]:
                 continue
             # Checked under the lock: a process that held it before has made its networks by now.
             ours = ipaddress.ip_network(f"{address(slot, 0)}/24")
-            if not any(ours.overlaps(other) for other in (*_of_engine(client), *_routes())):
+            if not any(ours.overlaps(other) for other in _in_use(client)):
                 yield slot
     raise Failed(f"no free subnet: all of {FIRST_BYTES}.0.0/16 is in use ({command('down --all')}, docker network ls)")
 
 
-def _of_engine(client: DockerClient) -> Iterator[ipaddress.IPv4Network]:
+def _in_use(client: DockerClient) -> Iterator[ipaddress.IPv4Network]:
+    """The networks of the engine, and the subnets that this machine has routes to, a VPN's say. Default routes cover
+    everything and do not count.
+    """
     for network in client.api.networks():
         for config in (network.get("IPAM") or {}).get("Config") or ():
             with contextlib.suppress(ValueError):  # IPv6
                 yield ipaddress.IPv4Network(config.get("Subnet", ""))
-
-
-def _routes() -> Iterator[ipaddress.IPv4Network]:
-    """The subnets that this machine has routes to, a VPN's say. Default routes cover everything and do not count."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/route").read_text().splitlines()[1:]:
             words = line.split()

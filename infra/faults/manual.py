@@ -1,14 +1,7 @@
 """Faults by hand: `python -m infra fault NAME BACKEND`, for a person who explores with a client of their own.
 
-    python -m infra up redis
-    python -m infra fault clock-jump-forward redis --set seconds=61
-    python -m infra fault freeze-holder redis --pid 4711 --for 3
-    python -m infra fault --plan plan.json
-    python -m infra heal
-
-Options that are left to chance are drawn from `--seed`, unless `--set` sets them. Without `--for` a fault stays until
-`heal`. Faults on workers need a process of yours. Only the suite's own workers have gates, so your process is hit
-wherever it is, and only with what a signal can do.
+infra/README.md has examples. Options that are left to chance are drawn from `--seed`. Faults on workers need a process
+of yours. Only the suite's own workers have gates, so yours is hit wherever it is, and only with what a signal can do.
 """
 
 import json

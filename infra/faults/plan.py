@@ -2,10 +2,7 @@
 
 A plan is fixed before the run. Random choices are drawn from the seed and their values are stored, so that a plan read
 back from its file does the same again. Only who leads and who holds is found out when a fault is applied.
-
-    {"name": "isolate-leader-drop+freeze-holder", "backend": "etcd", "seed": 7,
-     "steps": [{"fault": "isolate-leader-drop", "after": 1.0, "for": 1.5, "options": {}},
-               {"fault": "freeze-holder", "after": 0.5, "for": 3.2, "options": {}, "beside": true}]}
+infra/README.md shows a plan's file.
 """
 
 import json

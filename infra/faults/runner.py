@@ -1,9 +1,8 @@
 """Runs a plan against a target: applies faults, holds them, heals them, and records what was done when.
 
-A plan is run in cycles until the trial has seen what it needs. Faults overlap, but there is one change at a time: while
-a fault is being applied or healed, the next one waits. While a fault is being applied, the time of the others stands
-still: a holder that is frozen while a server is replaced stays frozen until its lease is over there too. Everything is
-healed in any case: by the heal of each step, and by `final_heal` when anything was raised.
+A plan is run in cycles until the trial has seen what it needs. While a fault is being applied, the next one waits, and
+the time of the others stands still: a holder that is frozen while a server is replaced stays frozen until its lease is
+over there too. Everything is healed: by the heal of each step, and by `final_heal` when anything was raised.
 """
 
 import itertools
@@ -14,7 +13,6 @@ from dataclasses import asdict, dataclass, field, replace
 
 from infra.faults import fault
 from infra.faults.all_faults import FAULTS
-from infra.faults.fault import FaultInjection
 from infra.faults.plan import Plan, Step
 from infra.faults.target import Hit, Target
 
@@ -31,7 +29,7 @@ class _On:
     """A fault that is applied, or is about to be. begun: ns. until: ns; when its heal is due."""
 
     step: Step
-    injection: FaultInjection
+    injection: fault.FaultInjection
     target: Target
     begun: int
     until: int = 0

@@ -4,13 +4,7 @@ An end is a client group (`c1`), a node (`etcd2`) or `store`. A link of two node
 dials the other (in ZooKeeper for two purposes), and every connection carries bytes both ways. So the bytes from A to B
 are the upstream of the connections that A dialled, and the downstream of those that B dialled.
 
-How a link is cut decides what its ends see, and what an operation on its way may still do:
-
-    refuse  connections are closed at once, new ones are refused: both ends notice. Heal: only new connections pass.
-    drop    bytes vanish, new connections open and stay silent. Heal: these connections are closed; dropped bytes
-            never arrive.
-    hold    bytes are kept, new connections open and stay silent. Heal: connections live on, and held bytes arrive
-            late, as after a real network partition that TCP survives.
+How a link is cut decides what its ends see, and what an operation on its way may still do: infra/README.md has a table.
 
 Every change is stored under a key (`by`), since several faults may change the same link at once. `lift` undoes the
 changes of one key, except those that another key wants too (`link_state`). A change that another process made stays
@@ -30,7 +24,6 @@ from infra.backends import BACKENDS
 from infra.backends.backend import Backend
 from infra.errors import Failed, UnknownName
 from infra.network import link_state, topology, toxics
-from infra.network.link_state import REFUSED, Wishes
 from infra.network.topology import GOD, Proxy
 from infra.network.toxics import STREAMS, Cut, Impairment, Stream
 from infra.network.toxiproxy_api import Api, ProxyChange, ProxyState
@@ -52,7 +45,7 @@ class Links:
         self._all: tuple[Proxy, ...] = tuple(topology.proxies(kinds))
         self._proxies = _of_links(self._all)
         self._changing = threading.RLock()
-        self._wishes = Wishes()
+        self._wishes = link_state.Wishes()
         self._due: set[str] = set()  # proxies that are not in their wanted state yet
         self._together = False
         self._ours: dict[str, set[str]] = defaultdict(set)  # proxy -> toxics that we put there
@@ -77,7 +70,7 @@ class Links:
         """Cut everything between two ends, both ways. The cut replaces what `by` cut there before."""
         with self._change(self._between(a, b)) as proxies:
             for proxy in proxies:
-                self._wishes.drop(by, proxy.name, [REFUSED])
+                self._wishes.drop(by, proxy.name, [link_state.REFUSED])
                 if how is Cut.REFUSE:
                     self._wishes.drop(by, proxy.name, map(toxics.cut_name, STREAMS))
                     self._wishes.refuse(by, proxy.name)
@@ -94,7 +87,7 @@ class Links:
             raise ValueError("one direction of a connection cannot be refused: drop or hold its bytes, or cut both")
         with self._change(self._between(a, b)) as proxies:
             for proxy in proxies:
-                self._wishes.drop(by, proxy.name, [REFUSED])
+                self._wishes.drop(by, proxy.name, [link_state.REFUSED])
                 self._wishes.put(by, proxy.name, toxics.cut(how, _stream(proxy, a)))
 
     def impair(self, a: str, b: str, impairment: Impairment, by: str = BY_HAND) -> None:
@@ -114,7 +107,7 @@ class Links:
         """Undo everything everywhere, and create the proxies anew that a restarted Toxiproxy forgot. Idempotent."""
         self._api.populate(self._all)
         with self._changing:
-            self._wishes = Wishes()
+            self._wishes = link_state.Wishes()
             self._due.update(self._proxies)
             self._settle(whole=True)
 

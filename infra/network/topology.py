@@ -1,11 +1,8 @@
 """The shape of the star: its nodes, where they stand, and the proxy of every ordered pair. Pure data, no I/O.
 
-Toxiproxy is the centre. It stands on every bridge, and each node that has peers has a bridge of its own, so the only
-way from one node to another, or from a client to a node, is a proxy. On the bridge of node A, Toxiproxy answers to
-`via-A` and to the names of A's peers. The port tells the peer, so (bridge, port) is the ordered pair. Clients come in
-groups, each with links of its own, so that one group can lose a node that another group still reaches.
-
-Auxiliaries are nodes beside a backend's members. They dial proxies at `via-data`, on the bridge `data`.
+infra/README.md draws the star. On the bridge of node A, Toxiproxy answers to `via-A` and to the names of A's peers. The
+port tells the peer, so (bridge, port) is the ordered pair. Auxiliaries, which are nodes beside a backend's members,
+dial proxies at `via-data`, on the bridge `data`.
 
 Members and addresses are those of `infra.backends` and of docker-compose.yml.
 """

@@ -22,7 +22,7 @@ MOST_MS: Final = 3_600_000  # longest delay of an impairment in ms; Cut.HOLD is 
 
 
 class Cut(StrEnum):
-    """How a link is cut; see `infra.network.links`."""
+    """How a link is cut; infra/README.md says what its ends see."""
 
     REFUSE = "refuse"
     DROP = "drop"

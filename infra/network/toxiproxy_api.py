@@ -14,7 +14,7 @@ import requests
 from toxiproxy.api import APIConsumer
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
-from infra.errors import Failed
+from infra.errors import Failed, succeeds
 from infra.network.topology import Proxy
 from infra.network.toxics import Toxic
 
@@ -61,10 +61,7 @@ class Api:
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="toxiproxy")
 
     def answers(self) -> bool:
-        try:
-            return self._ask("get", "/version", timeout=1.0).ok
-        except Failed:
-            return False
+        return succeeds(lambda: self._ask("get", "/version", timeout=1.0))
 
     def populate(self, proxies: Iterable[Proxy]) -> None:
         """Create the proxies that are missing; those that exist stay as they are. Raises Failed."""

@@ -1,7 +1,5 @@
 """Targets: clusters that exist already. Parses the options `--target`, and checks that every node lets us in.
 
-    --target redis=10.1.2.3:6379,10.1.2.4:6379,10.1.2.5:6379 --target etcd=tls://etcd-a.example:2379,...
-
 The nodes get the names that our nodes have (redis1, redis2, ... in the order given). User, password and certificate
 files come from environment variables: see `infra.access`. `infra/target/external_environment.py` reaches the clusters.
 """

@@ -20,7 +20,6 @@ from infra.access import Access
 from infra.backends import BACKENDS
 from infra.cluster import container
 from infra.cluster.clock_skew import Skew
-from infra.cluster.container import ServerProcess, State
 from infra.cluster.nodes import Cluster, Node
 from infra.docker import machine
 from infra.environment import Environment
@@ -45,7 +44,7 @@ REACHED_WITHIN: Final = 3.0
 """Seconds for a node's first answer through a proxy."""
 
 
-class HookedServer(ServerProcess):
+class HookedServer(container.ServerProcess):
     """A server that is not ours, controlled by hooks. Its `state` is what we last had done to it; nobody asks it."""
 
     def __init__(self, name: str, hooks: Hooks, places: Mapping[str, str], answers: Callable[[], bool]) -> None:
@@ -54,11 +53,11 @@ class HookedServer(ServerProcess):
         self._hooks = hooks
         self._places = places
         self._answers = answers
-        self._done: State = "running"
+        self._done: container.State = "running"
         self._unsure = False
         """Whether a hook failed, or showed no effect in time: it may have worked all the same."""
 
-    def state(self) -> State:
+    def state(self) -> container.State:
         return self._done
 
     def start(self) -> None:
@@ -82,7 +81,7 @@ class HookedServer(ServerProcess):
     def set_clock(self, skews: Sequence[Skew]) -> None:  # noqa: ARG002
         raise Failed(f"{self._name}: the clock of a target is not ours to set")
 
-    def _do(self, verb: str, state: State) -> None:
+    def _do(self, verb: str, state: container.State) -> None:
         """Run a hook and await its effect. A hook that fails may have worked, so it counts as done until undone."""
         self._done, self._unsure = state, True
         self._hooks.run(verb, self._places)
@@ -151,19 +150,17 @@ class ExternalEnvironment(Environment):
             if (state := states.get(service, "gone")) != "running":
                 lines.append(f"{service} is {state}")
         for backend, cluster in self.clusters.items():
-            healths = cluster.healths()
+            healths = cluster.all_healths()
             lines += [f"{node.name} is {node.state()}" for node in cluster.nodes if node.state() != "running"]
-            lines += [
-                f"{node.name} does not serve" for node, health in zip(cluster.nodes, healths, strict=True) if not health
-            ]
-            if all(healths) and not cluster.ready():
+            lines += [f"{node.name} does not serve" for node, health in healths.items() if not health]
+            if all(healths.values()) and not cluster.ready():
                 lines.append(f"{backend} has no leader that all members follow")
         return lines
 
-    def _close(self, *, threads: bool) -> None:
+    def close(self, *, threads: bool = True) -> None:
         """Heal the nodes first: a hook may have paused servers, and those outlive the environment."""
         with ExitStack() as stack:
-            stack.callback(super()._close, threads=threads)
+            stack.callback(super().close, threads=threads)
             for node in self._nodes():
                 stack.callback(node.heal)
 
@@ -231,7 +228,8 @@ class ExternalEnvironment(Environment):
         host, port = given.addresses[index]
         seen = self._seen_from_container(host, port)
         as_what = f" as {external_cluster.endpoint(seen, port)}" if seen != host else ""
-        advice = "; let it listen on more than the loopback address" if seen != host and _is_loopback(host) else ""
+        own = seen != host and any(address.is_loopback for address in _addresses(host, port))
+        advice = "; let it listen on more than the loopback address" if own else ""
         return f"{given.where(index)} answers here, but Toxiproxy's container cannot reach it{as_what}{advice}"
 
 
@@ -240,13 +238,6 @@ def _listener(number: int, group: int) -> int:
     return topology.listener(topology.NODES[0], group) - 1 + number
 
 
-def _addresses(host: str, port: int | None = None) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+def _addresses(host: str, port: int) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     """All addresses of a host. Raises gaierror."""
     return {ipaddress.ip_address(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return any(address.is_loopback for address in _addresses(host))
-    except socket.gaierror:
-        return False

@@ -1,10 +1,8 @@
-"""Hooks: the user's own commands for what we cannot do to the nodes of a target, such as `ssh {node} kill -STOP ...`.
+"""Hooks: the user's own commands for what we cannot do to the nodes of a target; suites/README.md has examples.
 
-    --hook pause='ssh {node} systemctl kill -s STOP redis' --hook resume='ssh {node} systemctl kill -s CONT redis'
-
-A command is split into words as a shell would (no shell runs), and {node} (the host as it was given), {port}, {name}
-(redis1) and {backend} are filled in word by word. Exit status 0 says that the command worked. The caller does not trust
-that, and proves the effect from outside. A fault is possible only if there is also a hook that undoes it.
+A command is split into words as a shell would, and {node} (the host as it was given), {port}, {name} (redis1) and
+{backend} are filled in word by word. The caller does not trust the exit status of a command, and proves its effect from
+outside. A fault is possible only if there is also a hook that undoes it.
 """
 
 import contextlib

@@ -1,8 +1,6 @@
 """Makes a certificate's files from what a run stored, and writes them into the run's folder: certificate.json with its
 own digest and those of its evidence, the page, and the derived files. The same certificate gives the same bytes.
 
-Canonical JSON: UTF-8, sorted keys, no spaces, finite numbers. `digest` is the SHA-256 of all keys but itself.
-
 junit.xml has a test for each promise in each stage, for each time and rate, and for each doubt. A promise, time or rate
 that makes the certificate a regression is a failure. A doubt is an error. A test is skipped if it is not applicable, if
 a time or rate is undecided, or if it failed but the upgrade did not lose the promise. The XML is canonical (C14N 2.0).
@@ -97,7 +95,7 @@ def to_json(
 
 
 def canonical(data: Mapping[str, Any]) -> bytes:
-    """The bytes of canonical JSON. Raises ValueError if a number is not finite, TypeError if a value is not JSON."""
+    """The bytes of canonical JSON (results/README.md). Raises ValueError if a number is not finite, or TypeError."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "backslashreplace")
 

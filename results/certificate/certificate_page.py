@@ -17,7 +17,6 @@ from results.certificate.trials import BUSY, ServerStep
 from results.comparison import presentation
 from results.comparison.speeds import RATIO, Speed
 from results.pages import svg, web
-from results.pages.web import to_page
 from results.record import grouped, mapping, words
 from results.report.grid import tally
 from results.stages import ALONE, BASELINE, CLIENTS, COLUMNS, TITLES, TOGETHER
@@ -44,6 +43,13 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
     lost = {loss.name() for loss in certificate.regressed}
     failed = [promise for promise in certificate.promises if _failed(promise)]
     (speeds, same), plans = _speeds(certificate), stored["conditions"]["plans"]
+    questions = grouped(certificate.tries, lambda each: (each.backend, each.lock, each.property))
+
+    def became(promise: Promise) -> str:
+        if promise.name() in lost:
+            return "lost"
+        return "cleared" if promise.cleared() else "known" if promise.broke(BASELINE) else ""
+
     return web.render(
         "certificate.html",
         style="certificate.css",
@@ -64,9 +70,9 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         total=len(certificate.promises),
         failed=sorted(failed, key=lambda promise: (promise.name() not in lost, not promise.cleared())),
         kept=[promise for promise in certificate.promises if not _failed(promise)],
-        became=lambda promise: "lost" if promise.name() in lost else _became(promise),
-        page_of=lambda seen: to_page(seen.page, root),
-        lane_of=lambda loss: to_page(loss.seen.page, root, loss.lane, loss.property),
+        became=became,
+        page_of=lambda seen: web.to_page(seen.page, root),
+        lane_of=lambda loss: web.to_page(loss.seen.page, root, loss.lane, loss.property),
         counts={
             stage: tally(promise.stages[stage].word for promise in certificate.promises if stage in promise.stages)
             for stage in certificate.parts
@@ -74,7 +80,7 @@ def render(certificate: Certificate, stored: Mapping[str, Any], root: Path) -> s
         turned=[f"{promise.property} of {promise.lock}" for promise in certificate.turned],
         rolled=_rolled(certificate),
         tried=_by_number(certificate.tries),
-        tries=_tries(certificate.tries),
+        tries=[(mine[0], _by_number(mine)) for mine in questions.values()],
         speeds=speeds,
         same=same,
         beyond=RATIO,
@@ -111,22 +117,10 @@ def _failed(promise: Promise) -> bool:
     return any(seen.word.fails for seen in promise.stages.values())
 
 
-def _became(promise: Promise) -> str:
-    if promise.cleared():
-        return "cleared"
-    return "known" if promise.broke(BASELINE) else ""
-
-
 def _by_number(tries: Iterable[Tries]) -> list[tuple[int, str, list[Tries]]]:
     """(number of trials, the share that `seen_in` gives, what was tried so often)."""
     by_number = sorted(grouped(tries, lambda each: each.trials).items())
     return [(number, f"{100 * seen_in(number):.0f} %", mine) for number, mine in by_number]
-
-
-def _tries(tries: Iterable[Tries]) -> list[tuple[Tries, list[tuple[int, str, list[Tries]]]]]:
-    """Each property of a lock, as the first of its entries, with its entries by number."""
-    questions = grouped(tries, lambda each: (each.backend, each.lock, each.property))
-    return [(mine[0], _by_number(mine)) for mine in questions.values()]
 
 
 def _rolled(certificate: Certificate) -> list[dict[str, Any]]:

@@ -1,11 +1,7 @@
 """Decides on an upgrade from what a run with `--from` and `--to` found. Pure.
 
-A regression is a verdict, time or rate that `results.comparison` calls worse from the baseline to the candidate, a
-weakness that shows more often (see `promise_losses`), or a promise that is violated while servers of both versions
-serve together or after they went back. There are exceptions. If the baseline broke the same promise of the same lock,
-in another lane or under another fault, the upgrade lost nothing. A positive control that fell silent is inconclusive:
-this run was not able to detect what it should. A server that refuses to go back is a warning. A bound of time that was
-missed while the machine did not run the workers is inconclusive. A regression outranks everything inconclusive.
+results/README.md says what is a regression, what is known, what a warning, and what inconclusive. So is a positive
+control that fell silent: this run was not able to detect what it should. A regression outranks everything inconclusive.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,16 +16,7 @@ from checkers.properties.recovery import RECOVERY
 from results.certificate import detection_power
 from results.certificate.detection_power import Calibration, Exposure, HandoverGap, LockGap, Planted, Tries
 from results.certificate.promise_losses import Loss, Promise, Weakness, losses, not_applicable, promises, weaknesses
-from results.certificate.trials import (
-    BUSY,
-    ErrorText,
-    ServerStep,
-    UpgradeTrial,
-    errors,
-    no_way_there,
-    one_version,
-    steps,
-)
+from results.certificate.trials import BUSY, ErrorText, ServerStep, UpgradeTrial, errors, one_version, steps
 from results.comparison.compare import CellChange, Comparison, compare, question
 from results.comparison.speeds import Speed
 from results.record import Cell, grouped
@@ -171,6 +158,7 @@ def certify(
     tried = {(cell.backend, cell.stage) for cell in contents.cells} | {(step.backend, step.stage) for step in replaced}
     absent = {place: why for place, why in not_applicable(contents.cells, named).items() if place not in tried}
     libraries, weak = libraries or {}, weaknesses(contents.cells)
+    refusals = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
     return Certificate(
         upgrades={**upgrades, **libraries},
         parts=tuple(stage for stage in STAGES if stage in {*parts, *(stage for _, stage in tried)}),
@@ -183,7 +171,7 @@ def certify(
         known=tuple(loss for loss in accused if loss.name() in broken),
         weaknesses=tuple(each for each in weak if each.suspected),
         steps=replaced,
-        no_way_there=no_way_there(trials),
+        no_way_there=tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in refusals if words)),
         handover_gaps=detection_power.handover_gaps(contents.lanes),
         gaps=detection_power.lock_gaps(trials),
         tries=detection_power.tries(contents.cells),
@@ -199,7 +187,7 @@ def certify(
             *without_evidence(comparison, named, silent),
             *undecided(weak),
             *not_detected(calibrated.planted),
-            *left_out(contents),
+            *(f"{count(len(contents.problems), 'trial')} came to no verdict: {why}" for why in contents.problems[:1]),
             *lateness(late),
         ),
     )
@@ -297,11 +285,6 @@ def not_detected(planted: Iterable[Planted]) -> Iterator[str]:
     if escaped := [bug for bug in planted if not bug.caught]:
         bug, more = escaped[0], f" (nor {count(len(escaped) - 1, 'other')})" if len(escaped) > 1 else ""
         yield f"{bug.name} on {bug.backend} is broken on purpose, and {bug.by} did not show it{more}"
-
-
-def left_out(contents: RunContents) -> Iterator[str]:
-    if contents.problems:
-        yield f"{count(len(contents.problems), 'trial')} came to no verdict: {contents.problems[0]}"
 
 
 def _unanswered(changes: Iterable[CellChange], cells: Iterable[Cell]) -> list[CellChange]:

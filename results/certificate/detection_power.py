@@ -1,13 +1,10 @@
 """What a run was able to notice. Pure.
 
-Exposure: how often the events that stress a promise happened in each stage: contention, expired leases, ... If an event
-did not happen in a stage, the certificate is inconclusive, unless the event could not happen there. Hand-over gaps: how
-long locks had no holder while versions change. Tries: in how many trials each property of each lock was judged under
-each fault, and how often it must break for so many trials to show it.
+If an event that stresses a promise (contention, an expired lease, ...) did not happen in a stage, the certificate is
+inconclusive, unless the event could not happen there.
 
-Calibration: how much of what is known to be broken was detected. A positive control is a hazard that is certain to
-show. A lock is broken by design if it is one of the suite's anti-patterns. A run also tries planted bugs: in locks that
-run on the new version, and in servers.
+A positive control is a hazard that is certain to show. A lock is broken by design if it is one of the suite's
+anti-patterns. A run also tries planted bugs: in locks that run on the new version, and in servers.
 """
 
 import re

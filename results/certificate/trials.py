@@ -24,8 +24,7 @@ from checkers.row_format import F, Outcome, Reason
 from results.pages.trial_page import nodes
 from results.record import Cell, TrialRecord, grouped, mapping, words
 from results.stages import ALONE, BASELINE, CANDIDATE, STAGES, TOGETHER
-from results.storage import files
-from results.storage.files import BadFile
+from results.storage.files import BadFile, entries
 from results.storage.reading import load_trial
 from results.text import cut, in_a_line
 
@@ -88,7 +87,7 @@ class ServerStep:
 def load(root: Path, problems: list[str]) -> tuple[UpgradeTrial, ...]:
     """All trials of a stage in the run folder `root`. Damaged ones are left out, with a line in `problems`."""
     trials = []
-    for folder in files.entries(root / "trials", []):
+    for folder in entries(root / "trials", []):
         try:
             record = load_trial(folder)
         except BadFile as error:
@@ -108,12 +107,6 @@ def steps(trials: Iterable[UpgradeTrial]) -> tuple[ServerStep, ...]:
         for trial in trials
         for step in sorted(trial.about.get("rolled") or (), key=lambda step: float(step["at"]))
     )
-
-
-def no_way_there(trials: Iterable[UpgradeTrial]) -> tuple[str, ...]:
-    """Messages of servers of the new version that did not start on the old data, each once."""
-    refusals = ((trial.backend, trial.about.get("no_way_there")) for trial in trials)
-    return tuple(dict.fromkeys(f"{backend}: {words}" for backend, words in refusals if words))
 
 
 def _trial(record: TrialRecord) -> UpgradeTrial:

@@ -1,8 +1,5 @@
 """`python -m results certificate RUN` makes a certificate again from what is stored; `verify` checks that a
 certificate was not changed, and that its histories support it.
-
-Exit status: that of the certificate (0 no regression, 1 a regression, 5 inconclusive), or 4 if its evidence does not
-support it, or 2 for bad usage or input.
 """
 
 import json
@@ -12,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, TypedDict
 
 from results.certificate import certificate_files
-from results.certificate.certificate_files import DERIVED, issue, made
 from results.certificate.certify import STATUS, sentence
 from results.commands.find import find
 from results.record import mapping
@@ -33,13 +29,10 @@ def main(results: Path, run: str) -> int:
     before = b""
     with suppress(BadFile):
         before = files.read_bytes(file)
-    certificate, page = issue(certified)
+    certificate, page = certificate_files.issue(certified)
     verdict = sentence(certificate)
-    say(
-        verdict,
-        *(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)),
-        f"certificate: {typed(page)}",
-    )
+    say(verdict, *(f"  {words}" for words in (*certificate.doubts, *certificate.warnings)))
+    say(f"certificate: {typed(page)}")
     if before and before != files.read_bytes(file):
         earlier = "(damaged)"
         with suppress(ValueError, TypeError, KeyError, RecursionError):
@@ -62,7 +55,7 @@ def verify(results: Path, run: str) -> int:
     if judged.path.name != stored["run"]:
         say(f"its run was {stored['run']}, and is in a folder of another name now: {judged.path.name}")
     try:
-        now, again = made(judged)
+        now, again = certificate_files.made(judged)
         wrong = list(_mismatches(file, stored, again, judged))
         if not wrong:
             say(f"verified: {sentence(now)}", f"digest: {stored['digest']}")
@@ -118,7 +111,7 @@ def _mismatches(file: Path, stored: Mapping[str, Any], again: Mapping[str, Any],
     if other:
         yield f"{', '.join(other)} {'is' if len(other) == 1 else 'are'} not what the run says"
     if there == then and not other:  # otherwise these files differ although nobody changed them
-        for name, render in DERIVED.items():
+        for name, render in certificate_files.DERIVED.items():
             try:
                 if files.read_bytes(run.path / name) != render(stored):
                     yield f"{name} is not what the certificate says"

@@ -1,7 +1,5 @@
 """`python -m results digest RUN [--against PREVIOUS]`: a run in a page of Markdown, for the summary of a CI job; and
 `compare A B`: what became better or worse from run A to run B.
-
-Exit status of `compare`: 0 same or better, 1 worse, 2 bad usage or input, 3 not comparable; 1 beats 2 beats 3 beats 0.
 """
 
 import sys

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from checkers.claims import heaviest
 from results.commands import find
-from results.commands.find import Stored
 from results.pages.trial_page import command_of
 from results.record import CPU_PARTS, Cell, LaneSummary, grouped
 from results.report import sentences
@@ -93,7 +92,7 @@ def run_page(run: Run) -> Path:
     return run.draw(run.summarise("", {INTERRUPTED: True} if state == INTERRUPTED else {}))
 
 
-def _line(run: Stored, *, as_json: bool) -> str:
+def _line(run: find.Stored, *, as_json: bool) -> str:
     try:
         if run.wrong:
             raise BadFile(run.wrong)

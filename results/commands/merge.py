@@ -1,7 +1,6 @@
 """`python -m results merge OUT RUN...`: merges shards of one run, also from several machines, to one run.
 
-What one shard did not run, but another did, is not listed as not run. A trial is identified by what it recorded, so
-merging a run again adds nothing. Damaged trials are copied as they are: the merged run names them as their own run did.
+What one shard did not run, but another did, is not listed as not run. A trial is identified by what it recorded.
 """
 
 import hashlib

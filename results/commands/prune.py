@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from results.commands import find
-from results.commands.find import Stored
 from results.pages import trend
 from results.storage import files
 from results.storage.files import BadFile
@@ -27,7 +26,7 @@ def main(results: Path, keep: int | None, younger_than: timedelta | None, named:
     stored = find.runs(results)
     last = {run.path for run in stored[-keep:]} if keep else set()
     since = None if younger_than is None else datetime.now(UTC) - younger_than
-    gone: list[Stored] = []
+    gone: list[find.Stored] = []
     size = 0
     for run in stored:
         if kept := _why_kept(run, last, since, names, failed_too=flags["failed_too"]):
@@ -55,7 +54,7 @@ def main(results: Path, keep: int | None, younger_than: timedelta | None, named:
     return 2 if wrong else 0
 
 
-def _why_kept(run: Stored, last: set[Path], since: datetime | None, names: set[Path], *, failed_too: bool) -> str:
+def _why_kept(run: find.Stored, last: set[Path], since: datetime | None, names: set[Path], *, failed_too: bool) -> str:
     if run.path in last:
         return "one of the last"
     if run.path.resolve() in names:
@@ -86,7 +85,7 @@ def _agreed(question: str) -> bool:
     return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _remove(run: Stored, root: Path) -> str:
+def _remove(run: find.Stored, root: Path) -> str:
     """Hide a run in one step, then remove its files. Links are removed, never followed. Returns the error or empty."""
     try:
         with alone(run.path):

@@ -69,7 +69,12 @@ def headline(comparison: Comparison) -> str:
     lost = sum(bool(change.lost) for change in comparison.changes)
     cleared = sum(change.kind is Kind.CLEARED for change in comparison.changes)
     if comparison.status == WORSE:
-        return _how_it_is_worse(comparison)
+        worse = [change for change in comparison.changes if change.worse]
+        slow = [speed for speed in comparison.speeds if speed.word == "worse"]
+        first = _slow(slow[0]) if slow else ""
+        if worse and (seen := worse[0].after):
+            first = sentences.sentence(worse[0].lock, [worse[0].property], seen.word, worse[0].fault, seen.because)
+        return f"B is worse than A: {_both(len(worse), len(slow))}. {first}"
     if not comparison.common and not comparison.timed:
         return "A and B cannot be compared: they have no judged cell in common."
     if comparison.status == NOT_COMPARABLE:
@@ -81,15 +86,6 @@ def headline(comparison: Comparison) -> str:
     looked = count(comparison.common, "common verdict") + " and in times and rates" * comparison.timed
     better = _both(cleared, sum(speed.word == "better" for speed in comparison.speeds))
     return f"B is better than A: {better}, of {looked}." if better else f"B is no worse than A in {looked}."
-
-
-def _how_it_is_worse(comparison: Comparison) -> str:
-    worse = [change for change in comparison.changes if change.worse]
-    slow = [speed for speed in comparison.speeds if speed.word == "worse"]
-    first = _slow(slow[0]) if slow else ""
-    if worse and (seen := worse[0].after):
-        first = sentences.sentence(worse[0].lock, [worse[0].property], seen.word, worse[0].fault, seen.because)
-    return f"B is worse than A: {_both(len(worse), len(slow))}. {first}"
 
 
 def _both(verdicts: int, speeds: int) -> str:

@@ -16,7 +16,6 @@ from checkers.claims import Verdict
 from checkers.properties.story_sentences import listing
 from results.pages import rates, scorecard, trial_page, web
 from results.pages.lane import windows
-from results.pages.web import to_page
 from results.record import Cell, LaneSummary, decisive, grouped, mapping, versions, words
 from results.report import grid, sentences
 from results.report.descriptions import GROUPS, Descriptions, explained, fault_name, meaning, property_text
@@ -74,8 +73,8 @@ def render(
         properties=properties,
         data=_embedded((made.squares[place] for place in places), root, _texts(described, made, properties)),
         sentence_of=sentences.cell_sentence,
-        link=lambda cell: to_page(cell.page, root, cell.lane),
-        story=lambda cell: to_page(cell.page, root, cell.lane, cell.property),
+        link=lambda cell: web.to_page(cell.page, root, cell.lane),
+        story=lambda cell: web.to_page(cell.page, root, cell.lane, cell.property),
         drawn=[(case, *_drawn(case.first)) for case in failing[:_MOST_DRAWN]],
         failures=failing[_MOST_DRAWN:_MOST_FAILURES],
         more_failures=len(failing) - _MOST_FAILURES,
@@ -116,7 +115,7 @@ def _problem(problem: str, root: Path) -> dict[str, str]:
     page = folder / "index.html"
     if not match or folder.is_symlink() or not page.is_file():
         return {"told": problem, "link": "", "name": "", "rest": problem}
-    return {"told": problem, "link": to_page(page, root), "name": match[0], "rest": problem[match.end() :]}
+    return {"told": problem, "link": web.to_page(page, root), "name": match[0], "rest": problem[match.end() :]}
 
 
 def _drawn(cell: Cell) -> tuple[Markup, str]:
@@ -203,7 +202,7 @@ def _embedded(squares: Iterable[grid.Square], root: Path, about: Mapping[str, Ma
             with_story.add((cell.word, cell.property))
             if first:
                 room -= sum(map(len, cell.story))
-            trial = (cell.trial, to_page(cell.page, root), cell.seed)
+            trial = (cell.trial, web.to_page(cell.page, root), cell.seed)
             row += (
                 cell.word.weight + _LASTING * square.lasts(cell),
                 *map(place, (cell.property, cell.lane, cell.version, explained(cell.because))),
@@ -296,7 +295,7 @@ def _trials(cells: Iterable[Cell], root: Path) -> list[dict[str, Any]]:
     return [
         {
             "first": mine[0],
-            "link": to_page(page, root),
+            "link": web.to_page(page, root),
             "lanes": len({cell.lane for cell in mine}),
             "words": grid.tally(cell.word for cell in mine),
         }

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -150,9 +151,7 @@ def _charts(backend: str, runs: Sequence[Listed]) -> dict[str, Any]:
     rates = [run.rates.get(backend) for run in runs]
 
     def series(name: str, of: str) -> ChartLine:
-        phase, _, which = of.rpartition(".")
-        values = (None if rate is None else getattr(getattr(rate, phase) if phase else rate, which) for rate in rates)
-        return ChartLine(name, tuple(values))
+        return ChartLine(name, tuple(None if rate is None else attrgetter(of)(rate) for rate in rates))
 
     made = [
         ("acquire without faults, ms", series("p50", "quiet.p50"), series("p99", "quiet.p99")),

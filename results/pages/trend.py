@@ -15,7 +15,6 @@ import msgspec
 
 from checkers.claims import Verdict
 from results.pages import rates, runs_page
-from results.pages.rates import Rates
 from results.pages.runs_page import NO_LONGER, Listed, VerdictChange
 from results.pages.web import to_page
 from results.record import Cell, judged, mapping, versions, words
@@ -235,5 +234,5 @@ def _load(root: Path) -> dict[str, _Known]:
 
 def _digest(body: str) -> str:
     """A digest which proves that this version wrote the body, so the body has the shape that this version reads."""
-    shape = ",".join((*Listed.__slots__, *VerdictChange.__slots__, *Rates.__slots__))
+    shape = ",".join((*Listed.__slots__, *VerdictChange.__slots__, *rates.Rates.__slots__))
     return hashlib.sha256(f"{_FORMAT}{shape}{body}".encode()).hexdigest()

@@ -218,10 +218,9 @@ def again(record: TrialRecord, folder: Path) -> str:
         if about.get("backend") and not locks:
             words += ["--backend", str(about["backend"])]
         words += ["--plan", str(folder / "plan.json")] if about.get("own_plan") else ["--faults", column]
-    if about.get("version"):
-        words += ["--version-of", f"{about['backend']}={about['version']}"]
-    if about.get("shape"):
-        words += ["--shape", f"{about['backend']}={about['shape']}"]
+    for option, what in (("--version-of", "version"), ("--shape", "shape")):
+        if about.get("backend") and about.get(what):
+            words += [option, f"{about['backend']}={about[what]}"]
     words += load_words(mapping(about.get("load")))
     words += ["--python", str(about["interpreter"])] if about.get("interpreter") else []
     if about.get("seed") is not None:

@@ -120,7 +120,7 @@ class RunFile(TypedDict):
 class Rolled(TypedDict):
     """A server that was replaced by one of another version, or was not (`refused`); or a fault in the meantime."""
 
-    at: float
+    at: float  # seconds since the first operation
     what: str
     refused: bool
 
@@ -142,15 +142,15 @@ class About(TypedDict, total=False):
     own_plan: bool | None
     seed: int | None
     attempt: int | None
-    version: str | None
-    stage: str | None
-    versions: Mapping[str, str] | None
+    version: str | None  # asked for
+    stage: str | None  # of an upgrade
+    versions: Mapping[str, str] | None  # of each server
     locks: Mapping[str, str] | None
-    started: str | None
+    started: str | None  # ISO 8601
     seconds: float | None
     rolled: tuple[Rolled, ...] | None
-    stalled: float | None
+    stalled: float | None  # the share of their time for which the machine did not run the workers
     planted: Mapping[str, str] | None
-    boundaries: Mapping[str, Mapping[str, Struck]] | None
+    boundaries: Mapping[str, Mapping[str, Struck]] | None  # lane → verb
     no_way_there: str | None
-    error: str | None
+    error: str | None  # why it was aborted

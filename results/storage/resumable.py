@@ -14,7 +14,6 @@ from results.record import words
 from results.storage import files, summary
 from results.storage.run_folder import RunFolder, is_running, take_over
 from results.terminal import event_journal
-from results.terminal.event_journal import Tail
 from results.terminal.progress import unfinished
 from results.text import command_line, typed
 
@@ -58,7 +57,7 @@ def arguments(run: RunFolder) -> list[str]:
 def interruption(run: RunFolder) -> dict[str, Any]:
     """When a run was interrupted, and what the run was doing, as plain JSON. at: ISO 8601, empty if unknown."""
     about = summary.about_end(run.path)
-    last = max((event.at for event in Tail(run.path).read()), default=0.0)
+    last = max((event.at for event in event_journal.Tail(run.path).read()), default=0.0)
     when = about.get("finished") or (datetime.fromtimestamp(last, UTC).isoformat(timespec="seconds") if last else "")
     return {"at": when, "broken off": about.get("broken off") or unfinished(run.path)}
 

@@ -1,8 +1,7 @@
 """A run folder: everything that one run of the suite stored, enough to judge it again and to repeat it.
 
-`results/README.md` lists its files. Several processes save into one folder at the same time: every file, and every
-trial's folder, gets its final name in one step. A run is still going on while its process holds a lock on `run.json`.
-The lock ends with the process, even if the process is killed.
+`results/README.md` lists its files, and says how they get their names and how they show that the run goes on. Several
+processes save into one folder at the same time. Their locks end with them, even if they are killed.
 """
 
 import errno
@@ -23,8 +22,6 @@ from results.record import LaneRecord, NotRun, TrialRecord
 from results.storage import files, reading, summary, verdicts
 from results.storage.codec import RunFile, decoded
 from results.storage.files import BadFile
-from results.storage.reading import RunContents
-from results.storage.summary import Head, Summary
 
 CLOSED: Final = "closed"
 GOING_ON: Final = "still going on"
@@ -93,7 +90,7 @@ class RunFolder:
         folder.mkdir(exist_ok=True)
         files.write_json(folder / f"{secrets.token_hex(8)}.json", {"not_run": [asdict(item) for item in items]})
 
-    def read(self) -> RunContents:
+    def read(self) -> reading.RunContents:
         """All judgements of the run, oldest trial first, and a line for each folder that cannot be read."""
         return reading.read(self.path)
 
@@ -105,7 +102,7 @@ class RunFolder:
             self.going_on.seek(0)
             files.write_bytes(file, self.going_on.read())
 
-    def summarise(self, closed: str, about: Mapping[str, Any]) -> Summary:
+    def summarise(self, closed: str, about: Mapping[str, Any]) -> summary.Summary:
         """The summary of what the folder holds now. Raises BadFile."""
         return summary.make(self.path, closed, self.about(), about, self.read())
 
@@ -115,7 +112,7 @@ class RunFolder:
             return CLOSED
         return GOING_ON if is_running(self.path) else INTERRUPTED
 
-    def head(self) -> tuple[Head, str]:
+    def head(self) -> tuple[summary.Head, str]:
         """The head of a run's summary and its state, which may also be `damaged summary`. Raises BadFile."""
         state, wrong = self.state(), []
         if state == CLOSED:

@@ -7,9 +7,8 @@ from typing import Any, Final, TypeVar
 
 from checkers.claims import Verdict
 from results.record import Cell, Count, LaneSummary, settled
-from results.storage import files
 from results.storage.codec import decoded
-from results.storage.files import BadFile
+from results.storage.files import BadFile, read_json
 from results.storage.reading import RunContents
 
 Part = TypeVar("Part", bound="Head")
@@ -89,7 +88,7 @@ def load(root: Path) -> Summary:
 
 def _read(root: Path, of: type[Part]) -> Part:
     """What is stored, with a count for every word."""
-    data = files.read_json(root / NAME)
+    data = read_json(root / NAME)
     if data["format"] == 1 and isinstance(data.get("asked"), dict):
         data["started"] = data["asked"].get("started")
     stored = decoded(data, of, root / NAME)

@@ -71,11 +71,7 @@ def _lane(lane: LaneRecord, about: Mapping[str, Any], *, bare: bool) -> dict[str
     facts = lane.history.facts
     stories = {} if bare else short_story.stories(lane)
     return {
-        "lane": facts.lane,
-        "lock": facts.lock,
-        "backend": facts.backend,
-        "workload": facts.workload,
-        "store": facts.store,
+        **{name: getattr(facts, name) for name in ("lane", "lock", "backend", "workload", "store")},
         "fault": about.get("column") or fault_of(facts),
         "seed": facts.seed,
         "file": lane.file,

@@ -1,4 +1,4 @@
-"""Cuts of clients from nodes, and from the store. See `infra.network.links` for what refuse, drop and hold do.
+"""Cuts of clients from nodes, and from the store. See infra/README.md for what refuse, drop and hold do.
 
 A cut counts as applied when a fresh question through it is refused (refuse) or gets no answer (drop, hold).
 """
@@ -34,19 +34,14 @@ SEES: Final[Mapping[Cut, str]] = {
 Way = Literal["both", "requests", "replies"]  # which bytes between a client group and a node are lost
 
 
-def heal_clients(target: Target) -> None:
-    """Undo what was done to links, and prove it by questions through each link of the clients."""
-    target.links.lift(target.by)
-    link_proof.await_answers(target, target.client_links)
-
-
 class OnClientLinks(FaultInjection):
     """A fault injection whose heal undoes what it did to links, and proves that through the links of the clients."""
 
     __slots__ = ()
 
     def heal(self, target: Target) -> None:
-        heal_clients(target)
+        target.links.lift(target.by)
+        link_proof.await_answers(target, target.client_links)
         super().heal(target)
 
 

@@ -3,6 +3,7 @@
 Each fault is proven by the time that a question takes through every link of a client.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,6 @@ from infra.faults.fault_options import number, within
 from infra.faults.links.cuts import OnClientLinks
 from infra.faults.target import Hit, Target
 from infra.network import toxics
-from infra.network.toxics import Impairment
 
 LATENCIES: Final = (20, 60)
 """ms each way, least and most: a round trip of 40-150 ms stays below every election and request timeout."""
@@ -34,7 +34,7 @@ LONG: Final = 4000
 class Impair(OnClientLinks):
     """Impair every link, in both directions."""
 
-    what: Impairment
+    what: toxics.Impairment
     doing: str  # for people: "slow all links by 40 ± 10 ms each way"
     least: float  # the fewest seconds that a question takes then; its size, to_the_end: see `Prober.timed`
     size: int = 0
@@ -47,18 +47,12 @@ class Impair(OnClientLinks):
         """Proven by the time that a question takes through each link of the clients."""
         begun = target.clock.now()
         with target.links.together():
-            for a, b in (*peer_pairs(target), *target.client_links):
+            peers = (pair for pair in itertools.combinations(target.members, 2) if pair in target.links.pairs())
+            for a, b in (*peers, *target.client_links):
                 target.links.impair(a, b, self.what, target.by)
                 target.links.impair(b, a, self.what, target.by)
         link_proof.await_slow(target, target.client_links, self.least, self.size, to_the_end=self.to_the_end)
         return [Hit("slow", f"all links of {target.backend}", begun, target.clock.now())]
-
-
-def peer_pairs(target: Target) -> list[tuple[str, str]]:
-    """Each pair of nodes that talk to each other, once."""
-    there_are = set(target.links.pairs())
-    nodes = [node.name for node in target.cluster.nodes]
-    return [(a, b) for a in nodes for b in nodes if a < b and (a, b) in there_are]
 
 
 def _slow(_: str, latency_ms: int, jitter_ms: int) -> Impair:

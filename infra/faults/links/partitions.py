@@ -126,35 +126,29 @@ def _cut_nodes(how: Cut) -> Fault:
     )
 
 
-def _isolate_leader(how: Cut) -> Fault:
-    return _OF_PEERS(
+CUT_NODES: Final = tuple(map(_cut_nodes, Cut))
+ISOLATE_LEADER: Final = tuple(
+    _OF_PEERS(
         f"isolate-leader-{how}",
         summary=f"the leader loses its peers, not its clients ({how})",
         inject=fault.always(_isolate(how, "the leader")),
         how=HOW[how],
         sees="errors or silence for 1-3 s, until another leads; longer at the old leader",
     )
-
-
-def _one_way_leader(name: str, summary: str, lost: str, *, muted: bool) -> Fault:
-    return _OF_PEERS(
+    for how in Cut
+)
+ONE_WAY_LEADER: Final = tuple(
+    _OF_PEERS(
         name,
-        summary=summary,
-        inject=fault.always(CutPeers(Cut.DROP, f"drop {lost}", _one_way(muted=muted))),
+        summary=f"the leader {what}",
+        inject=fault.always(CutPeers(Cut.DROP, f"drop what {lost}", _one_way(muted=name == "mute-leader"))),
         how="Toxiproxy: timeout 0, one direction",
         sees="errors or silence for seconds, until another leads",
     )
-
-
-CUT_NODES: Final = tuple(map(_cut_nodes, Cut))
-ISOLATE_LEADER: Final = tuple(map(_isolate_leader, Cut))
-ONE_WAY_LEADER: Final = (
-    _one_way_leader(
-        "mute-leader", "the leader hears its peers, who do not hear it", "what the leader tells its peers", muted=True
-    ),
-    _one_way_leader(
-        "deafen-leader", "the leader is heard by its peers, but deaf", "what its peers tell the leader", muted=False
-    ),
+    for name, what, lost in (
+        ("mute-leader", "hears its peers, who do not hear it", "the leader tells its peers"),
+        ("deafen-leader", "is heard by its peers, but deaf", "its peers tell the leader"),
+    )
 )
 
 
@@ -264,50 +258,49 @@ def _is_side(value: Any, site: Site, options: Options) -> tuple[str, ...]:
     return side
 
 
-def _shape(name: str, summary: str, inject: Callable[..., FaultInjection], *options: Option) -> Fault:
-    return Fault(
-        name,
-        "cut",
-        f"{summary} (drop)",
-        inject,
-        options,
-        spans=SPANS,
-        trait=Trait.SPLITS,
-        needs=("client-links", "peer-links"),
-        how=HOW[Cut.DROP],
-        sees="errors or silence from nodes without a majority; of redis, silence from servers not seen",
-    )
-
+_SHAPE: Final = partial(
+    Fault,
+    kind="cut",
+    spans=SPANS,
+    trait=Trait.SPLITS,
+    needs=("client-links", "peer-links"),
+    how=HOW[Cut.DROP],
+    sees="errors or silence from nodes without a majority; of redis, silence from servers not seen",
+)
 
 SPLIT: Final = (
-    _shape(
+    _SHAPE(
         "split-halves",
-        "two sides without a way from one to the other",
-        _halves,
-        Option(
-            "nodes",
-            lambda value, site, _: different(value, site.members, _half(site)),
-            lambda rng, site, _: sorted(rng.sample(site.members, _half(site))),
+        summary="two sides without a way from one to the other (drop)",
+        inject=_halves,
+        options=(
+            Option(
+                "nodes",
+                lambda value, site, _: different(value, site.members, _half(site)),
+                lambda rng, site, _: sorted(rng.sample(site.members, _half(site))),
+            ),
+            FEW_GROUPS,
         ),
-        FEW_GROUPS,
     ),
-    _shape(
+    _SHAPE(
         "split-ring",
-        "everybody hears a majority, and everybody another one",
-        _ring,
-        Option("order", _is_order, lambda rng, site, _: rng.sample(site.members, len(site.members))),
+        summary="everybody hears a majority, and everybody another one (drop)",
+        inject=_ring,
+        options=(Option("order", _is_order, lambda rng, site, _: rng.sample(site.members, len(site.members))),),
     ),
-    _shape(
+    _SHAPE(
         "split-bridge",
-        "two sides, and one node that belongs to both",
-        _bridge,
-        one_of("bridge", lambda site: site.members, lambda rng, site, _: rng.choice(site.members)),
-        Option(
-            "nodes",
-            _is_side,
-            lambda rng, site, options: sorted(rng.sample(_beside(site, options), _half(site))),
-            unless=Trait.LEADER,
+        summary="two sides, and one node that belongs to both (drop)",
+        inject=_bridge,
+        options=(
+            one_of("bridge", lambda site: site.members, lambda rng, site, _: rng.choice(site.members)),
+            Option(
+                "nodes",
+                _is_side,
+                lambda rng, site, options: sorted(rng.sample(_beside(site, options), _half(site))),
+                unless=Trait.LEADER,
+            ),
+            FEW_GROUPS,
         ),
-        FEW_GROUPS,
     ),
 )

@@ -16,7 +16,7 @@ from infra.faults import link_proof
 from infra.faults.fault import Fault
 from infra.faults.fault_options import ALL_GROUPS, Options, Site, choice, number, one_of, within
 from infra.faults.link_probe import LinkAnswer
-from infra.faults.links.cuts import HOW, OnClientLinks, heal_clients
+from infra.faults.links.cuts import HOW, OnClientLinks
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
 from infra.network.toxics import RESET
@@ -71,7 +71,7 @@ class ResetConnections(OnClientLinks):
             if any(target.prober.answer(connection) is not LinkAnswer.CLOSED for connection in ours):
                 raise Failed("all connections of clients are reset, but one of ours lives on")
         applied = target.clock.now()
-        heal_clients(target)
+        self.heal(target)
         words = f"all connections of clients to {target.backend}"
         return Hit("reset", words, begun, applied, applied, target.clock.now())
 
@@ -104,7 +104,7 @@ class Flap(OnClientLinks):
             applied = target.clock.now()
             target.clock.sleep(max(DOWN - (applied - begun) / 1e9, 0.0))
             healing = target.clock.now()
-            heal_clients(target)
+            self.heal(target)
             hits.append(Hit("cut", f"{self.node} from everybody", begun, applied, healing, target.clock.now()))
         return hits
 

@@ -9,16 +9,16 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from infra.backends.answers import Health
 from infra.backends.backend import Trait
 from infra.cluster import clock_skew
-from infra.cluster.clock_skew import Skew
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults.fault import PROVEN_WITHIN, Fault, FaultInjection
-from infra.faults.fault_options import Option, Options, Site, must, real, victims, within
+from infra.faults.fault_options import Options, Site, must, real, victims, within
 from infra.faults.target import Hit, Target
 
 FORWARD: Final = (5, 90)
@@ -76,7 +76,7 @@ class MoveClocks(FaultInjection):
     def _move(self, target: Target, node: Node, right: Health) -> Callable[[], Hit]:
         """Move the node's clock. Returns the function that proves it: all clocks are moved before the first proof."""
         begun, others = target.clock.now(), node.skews()
-        skew = Skew(self.offset, self.rate, self.amplitude, self.period)
+        skew = clock_skew.Skew(self.offset, self.rate, self.amplitude, self.period)
         node.skew(skew, target.by)
         unseen = {self.amplitude, -self.amplitude}  # both sides of a strobe; 0 otherwise
 
@@ -112,7 +112,7 @@ def _right(target: Target) -> Health:
     return health
 
 
-def _is(health: Health, right: Health, skews: Sequence[Skew], now: int) -> bool:
+def _is(health: Health, right: Health, skews: Sequence[clock_skew.Skew], now: int) -> bool:
     return health.ahead is not None and not clock_skew.apart(health, right, clock_skew.ahead(skews, now), PRECISION)
 
 
@@ -144,53 +144,46 @@ def _is_rate(value: Any, site: Site, options: Options) -> float:
 _ANY_RATE: Final = real("rate", 0.0, clock_skew.FASTEST, _rate)
 
 
-def _fault(name: str, summary: str, inject: Callable[..., MoveClocks], *options: Option, **more: Any) -> Fault:
-    return Fault(
-        name,
-        "clock",
-        f"the clock of redis1 and another, or of postgres, {summary}",
-        inject,
-        (victims(), *options),
-        trait=Trait.WALL_CLOCK,
-        needs=("clock",),
-        **more,
-    )
-
+_OF_CLOCKS: Final = partial(Fault, kind="clock", trait=Trait.WALL_CLOCK, needs=("clock",))
+_WHOSE: Final = "the clock of redis1 and another, or of postgres,"
 
 CLOCKS: Final = (
-    _fault(
+    _OF_CLOCKS(
         "clock-jump-forward",
-        "jumps forward by more than any TTL",
-        lambda _, nodes, seconds: MoveClocks(nodes, offset=seconds),
-        real("seconds", 0.15, clock_skew.FAR, within(FORWARD)),
+        summary=f"{_WHOSE} jumps forward by more than any TTL",
+        inject=lambda _, nodes, seconds: MoveClocks(nodes, offset=seconds),
+        options=(victims(), real("seconds", 0.15, clock_skew.FAR, within(FORWARD))),
         how="preloaded shim: its wall clock is ahead",
         sees="every lock ends at once; after the heal new ones live longer",
         spans=(2.0, 3.0),
     ),
-    _fault(
+    _OF_CLOCKS(
         "clock-jump-back",
-        "jumps back",
-        lambda _, nodes, seconds: MoveClocks(nodes, offset=-seconds),
-        real("seconds", 0.15, clock_skew.FAR, within(BACK)),
+        summary=f"{_WHOSE} jumps back",
+        inject=lambda _, nodes, seconds: MoveClocks(nodes, offset=-seconds),
+        options=(victims(), real("seconds", 0.15, clock_skew.FAR, within(BACK))),
         how="preloaded shim: its wall clock is behind",
         sees="locks live on after their TTL; at the heal all end at once",
         spans=LONG,
     ),
-    _fault(
+    _OF_CLOCKS(
         "clock-drift",
-        "runs too fast or too slow",
-        lambda _, nodes, rate: MoveClocks(nodes, rate=rate),
-        replace(_ANY_RATE, check=_is_rate),
+        summary=f"{_WHOSE} runs too fast or too slow",
+        inject=lambda _, nodes, rate: MoveClocks(nodes, rate=rate),
+        options=(victims(), replace(_ANY_RATE, check=_is_rate)),
         how="preloaded shim: its wall clock runs at another rate",
         sees="locks end before their TTL, or live on after it",
         spans=LONG,
     ),
-    _fault(
+    _OF_CLOCKS(
         "clock-strobe",
-        "goes ahead and behind by turns",
-        lambda _, nodes, seconds, turn_ms: MoveClocks(nodes, amplitude=seconds, period=2 * turn_ms / 1000),
-        real("seconds", 0.5, clock_skew.FAR, lambda rng, _, __: round(rng.uniform(*STROBE), 1)),
-        real("turn_ms", 10, 60_000, lambda rng, _, __: rng.randrange(*TURNS, 10)),
+        summary=f"{_WHOSE} goes ahead and behind by turns",
+        inject=lambda _, nodes, seconds, turn_ms: MoveClocks(nodes, amplitude=seconds, period=2 * turn_ms / 1000),
+        options=(
+            victims(),
+            real("seconds", 0.5, clock_skew.FAR, lambda rng, _, __: round(rng.uniform(*STROBE), 1)),
+            real("turn_ms", 10, 60_000, lambda rng, _, __: rng.randrange(*TURNS, 10)),
+        ),
         how="preloaded shim: its wall clock goes to and fro",
         sees="locks end at once or live on, as it happens",
         spans=LONG,

@@ -5,7 +5,7 @@ majority, the leader's and followers' (`Backend.disks`): its leader acknowledges
 on leading whatever its own disk does. A follower that does not keep what it was told is dropped after syncLimit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -13,10 +13,10 @@ from typing import Final
 from infra.backends.backend import Trait
 from infra.cluster.disk_sidecars import STALL
 from infra.cluster.nodes import Node
-from infra.errors import Failed
+from infra.errors import Failed, succeeds
 from infra.faults import fault
 from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, PROVEN_WITHIN, SPANS, Fault, Nobody
-from infra.faults.fault_options import FOLLOWER, LEADER, Option, Site, number, victims, within
+from infra.faults.fault_options import FOLLOWER, LEADER, number, victims, within
 from infra.faults.servers.strikes import hit_by, named
 from infra.faults.target import Hit, Target
 
@@ -116,23 +116,12 @@ class FillDisk(fault.OnNodes):
 
 def _bury(target: Target, node: Node) -> None:
     """Have the links of a node that ended by itself refuse. Toxiproxy still dials it for seconds. Raises Failed."""
-
-    def buried() -> bool:
-        try:
-            node.kill(target.by)
-        except Failed:
-            return False
-        return True
-
-    if not target.clock.wait(EFFECT_WITHIN, buried, LOOK_EVERY):
+    if not target.clock.wait(EFFECT_WITHIN, lambda: succeeds(lambda: node.kill(target.by)), LOOK_EVERY):
         raise Failed(f"{node.name} ended, and its links cannot be told")
 
 
-def _disks(roles: Callable[[Site], Sequence[str]] = lambda _: (LEADER,)) -> Option:
-    return victims(known=(LEADER, FOLLOWER), roles=roles)
-
-
-_WAITED_FOR: Final = _disks(lambda site: site.backend.disks)  # the option for the disks that a write waits for
+_ROLES: Final = (LEADER, FOLLOWER)
+_WAITED_FOR: Final = victims(known=_ROLES, roles=lambda site: site.backend.disks)  # the disks that a write waits for
 
 _OF_DISKS: Final = partial(Fault, kind="disk", spans=SPANS, needs=("disk",))
 
@@ -159,7 +148,7 @@ DISKS: Final = (
         "fill-disk",
         summary="no room is left on a disk",
         inject=lambda _, nodes: FillDisk(nodes),
-        options=(_disks(),),
+        options=(victims(known=_ROLES),),
         how="ballast in a file without a name on the volume, a tmpfs of limited size",
         sees="Redis and etcd end, ZooKeeper's leader stops serving, PostgreSQL refuses what needs room",
     ),

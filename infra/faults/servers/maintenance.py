@@ -7,8 +7,7 @@ from typing import Final
 from infra.backends.answers import NO_ANSWER
 from infra.backends.backend import Trait
 from infra.errors import Failed
-from infra.faults import fault
-from infra.faults.fault import LOOK_EVERY, Fault, FaultInjection, Nobody
+from infra.faults.fault import LOOK_EVERY, Fault, FaultInjection, Nobody, always
 from infra.faults.target import Hit, Target
 
 AGAIN: Final = 2.0
@@ -47,7 +46,7 @@ MAINTENANCE: Final = Fault(
     "maintenance",
     "maintenance",
     "every server compacts, rewrites or vacuums what it keeps, again and again",
-    fault.always(Maintain()),
+    always(Maintain()),
     trait=Trait.MAINTAINED,
     needs=("maintenance",),
     how="for 2 s: etcd: compaction up to now, defragmentation; Redis: BGREWRITEAOF, BGSAVE; PostgreSQL: CHECKPOINT, "

@@ -7,9 +7,10 @@ member that had been away led the others. A sequence happens wholly in `apply`, 
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from infra.backends.answers import NO_ANSWER
@@ -17,7 +18,7 @@ from infra.backends.backend import Trait
 from infra.cluster.nodes import Node
 from infra.errors import Failed
 from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, FaultInjection, Nobody
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, Nobody
 from infra.faults.fault_options import LEADER, Option, Options, Site, must, number, within
 from infra.faults.servers.strikes import end, named
 from infra.faults.target import Hit, Target
@@ -217,35 +218,29 @@ def _drawn_kills(rng: random.Random, site: Site, _: Options) -> list[list[str | 
     return [[who, rng.randint(*MOMENT)] for who in whom]
 
 
-def _sequence(
-    name: str, summary: str, inject: Callable[..., FaultInjection], *options: Option, how: str, sees: str
-) -> Fault:
-    return Fault(
-        name, "kill", summary, inject, options, trait=Trait.LEADER, needs=("kill", "load"), least=3, how=how, sees=sees
-    )
-
+_SEQUENCE: Final = partial(Fault, kind="kill", trait=Trait.LEADER, needs=("kill", "load"), least=3)
 
 SEQUENCES: Final = (
-    _sequence(
+    _SEQUENCE(
         "kill-under-load",
-        "members, or all at once, are killed and started again and again while much is written",
-        lambda _, kills: KillUnderLoad(kills),
-        Option("kills", _kills, _drawn_kills),
+        summary="members, or all at once, are killed and started again and again while much is written",
+        inject=lambda _, kills: KillUnderLoad(kills),
+        options=(Option("kills", _kills, _drawn_kills),),
         how="Docker: SIGKILL, start, at random moments, beside a client of our own that writes",
         sees="connections closed, then refused, for seconds; what was acknowledged must be there",
     ),
-    _sequence(
+    _SEQUENCE(
         "cascade",
-        "each leader is killed as soon as it leads, while much is written",
-        lambda _, times: Cascade(times),
-        number("times", 1, MOST_KILLS, within((4, 6)), "a number of leaders"),
+        summary="each leader is killed as soon as it leads, while much is written",
+        inject=lambda _, times: Cascade(times),
+        options=(number("times", 1, MOST_KILLS, within((4, 6)), "a number of leaders"),),
         how="Docker: SIGKILL of the leader; the one before is started then, and catches up from the third",
         sees="connections closed, one election after another",
     ),
-    _sequence(
+    _SEQUENCE(
         "rejoin-then-lead",
-        "a member that was away while much was written catches up, and leads while the next one does",
-        fault.always(RejoinThenLead()),
+        summary="a member that was away while much was written catches up, and leads while the next one does",
+        inject=fault.always(RejoinThenLead()),
         how="Docker: SIGKILL and start of one follower, of a minority, and of another minority with the leader",
         sees="connections closed; a leader that had been away",
     ),

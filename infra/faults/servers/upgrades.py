@@ -16,8 +16,7 @@ from infra.cluster.nodes import Node
 from infra.cluster.virtual_address import Failover
 from infra.docker import images
 from infra.errors import Failed
-from infra.faults import fault
-from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, FaultInjection
+from infra.faults.fault import HEALED_WITHIN, LOOK_EVERY, Fault, FaultInjection, leader
 from infra.faults.fault_options import FOLLOWER, LEADER, Option, Options, Site, choice, must, number, one_of
 from infra.faults.servers.strikes import named
 from infra.faults.target import Hit, Target
@@ -45,7 +44,7 @@ class Replace(FaultInjection):
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by the version that the node reports. [] while another fault wants the node down or paused."""
-        node = fault.leader(target) if self.node == LEADER else target.node(self.node)
+        node = leader(target) if self.node == LEADER else target.node(self.node)
         image = images.resolve(target.backend, self.version)
         images.ensure(image)
         pair = _pair_of(target, node)
@@ -119,7 +118,7 @@ class Roll(FaultInjection):
         return hits
 
     def _roll(self, target: Target, waiting: Sequence[Node], image: str) -> Hit:
-        leads = fault.leader(target) if target.kind.has(Trait.LEADER) else target.cluster.nodes[0]
+        leads = leader(target) if target.kind.has(Trait.LEADER) else target.cluster.nodes[0]
         node = min(waiting, key=lambda member: (member is leads) == (self.first == "follower"))
         name = named(node, LEADER if node is leads and target.kind.has(Trait.LEADER) else "")
         begun = target.clock.now()

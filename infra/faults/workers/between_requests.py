@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.faults import fault
-from infra.faults.fault import Fault, FaultInjection, Need, OnNodes, OnWorkers
+from infra.faults.fault import Fault, FaultInjection, Need, OnNodes, OnWorkers, always
 from infra.faults.gate_scripts import GateTrap, Script, run_scripts
 from infra.faults.target import Action, Hit, Kind, Target, Verb, Victim
 from infra.faults.workers.crash_points import crash_one
@@ -196,7 +195,7 @@ def _fault(
         f"at-every-{name}",
         kind,
         summary,
-        fault.always(injection),
+        always(injection),
         needs=(*NEEDS, "tap", *needs),
         how=how,
         sees=sees,

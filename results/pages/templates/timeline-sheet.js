@@ -16,8 +16,8 @@ function round(least) {
 }
 
 function duration(ns) {
-  if (ns >= 1e9) return `${(ns / 1e9).toFixed(2)} s`;
-  return ns >= 1e6 ? `${Number((ns / 1e6).toPrecision(3))} ms` : `${Number((ns / 1e3).toPrecision(3))} µs`;
+  if (ns >= 999.5e6) return `${(ns / 1e9).toFixed(2)} s`;
+  return ns >= 999.5e3 ? `${Number((ns / 1e6).toPrecision(3))} ms` : `${Number((ns / 1e3).toPrecision(3))} µs`;
 }
 
 // A moment, to a thousandth of what is in view.
