@@ -187,6 +187,8 @@ class Lane:
         """Why this lane cannot be run, or None."""
         if self.store.startswith("fence-") and not self.lock.tokens:
             return f"{self.lock_name} has no fencing token"
+        if _outlasts_leases(self.workload, self.lock):
+            return f"{self.lock_name} renews nothing, and each hold of {self.workload.name} lasts longer than a lease"
         return None
 
     def _standing(self, property: str, faults: Sequence[str]) -> Standing:
@@ -242,10 +244,8 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
         shared = workload.readers and not everywhere
         if (shared and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
-        if workload.holds > 1 and not (
-            lock.renewed or everywhere or load.workload or lock.lease in ("session", "none")
-        ):
-            continue  # every hold would outlast its lease
+        if _outlasts_leases(workload, lock) and not load.workload:
+            continue
         for store in workload.stores:
             several = workload is one_lock.Work and lock.permits > 1
             declared = everywhere or several or matches(f"{workload.name}/{store}", lock.lanes)
@@ -256,6 +256,11 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
             if store == GUARDED and not all(hasattr(lock, verb) for verb in ("read", "write", "final")):
                 continue
             yield Lane(lock_name, lock, workload, store, load)
+
+
+def _outlasts_leases(workload: type[Workload], lock: type[LockClient]) -> bool:
+    """Whether every hold of the workload outlasts its lease, since nobody renews the lease."""
+    return workload.holds > 1 and not (lock.renewed or lock.lease in ("session", "none"))
 
 
 def runnable_lanes(name: str) -> tuple[Lane, ...]:

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 import time
 import zlib
 from argparse import Namespace
@@ -19,12 +20,13 @@ import pytest
 
 from checkers.history.history import read_recording
 from checkers.row_format import F
-from checkers.tests.build import cases
+from checkers.tests.build import cases, message_of
 from suites import rounds
 from suites.lanes.lane import WORKLOADS, Lane, Load, key_names, lanes_of
 from suites.lock import LockClient, now
 from suites.locks import registry
 from suites.selection.shards import expected
+from suites.terminal import to_come
 from suites.tests.bench import MODULE, await_, specs, started
 from suites.tests.selections import asked, collected, refused
 from suites.trial import launch
@@ -111,6 +113,8 @@ def test_a_named_workload_is_tried_undeclared_unless_the_lock_cannot_run_it() ->
     selection = asked(lock=["redis"], workload=["transfer"], faults=["none"])
     assert [lane.name for lane in selection.lanes] == ["redis/transfer/unfenced"]
     assert "no workload share" in refused(lock=["redis"], workload=["share"])
+    because = "get-then-del renews nothing, and each hold of churn lasts longer than a lease"
+    assert to_come(asked(lock=["get-then-del"], workload=["churn"]), 1) == f"to come: nothing: {because}"
 
 
 def test_the_load_is_stored_with_the_trial_and_counted_in_its_expected_time() -> None:
@@ -154,6 +158,17 @@ def test_each_run_has_the_next_seed(option: dict[str, Any], answers: list[int], 
         assert rounds.run_all(given, words, Path()) == status
     ran = [call.args[0] for call in run.call_args_list]
     assert ran == [["suites/", "--lock", "redis", "-q", "--seed", str(seed)] for seed in seeds]
+
+
+def test_a_run_that_gets_a_sigterm_counts_as_interrupted_however_it_ends(tmp_path: Path) -> None:
+    def wait() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 1
+
+    with patch("subprocess.Popen", return_value=Mock(wait=wait)) as run:
+        assert rounds.run_pytest([], tmp_path) == pytest.ExitCode.INTERRUPTED
+        assert message_of(rounds.Unfinished, rounds.run_in, tmp_path, []).startswith("this run did not come")
+    assert run.return_value.terminate.call_count == 2
 
 
 def test_pytest_repeats_a_run_only_if_several_runs_are_asked_for() -> None:

@@ -193,7 +193,7 @@ def test_a_correct_lock_that_fails_is_an_alarm(tmp_path: Path, monkeypatch: pyte
     trials = [tried(tmp_path, n, lock, Verdict.VIOLATED) for n, lock in enumerate(("redis", bug.lock_name))]
     made = samples.run(tmp_path / "run", *trials)
     made.close({})
-    monkeypatch.setattr(mutants, "_run", lambda *_: made)
+    monkeypatch.setattr(mutants, "run_in", lambda *_: made)
     scores, failures = mutants._tried([bug], [], 1, tmp_path)
     assert list(scores) == [bug.name]
     assert list(map(mutants._alarm, failures)) == [
