@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import call, patch
 
 import pytest
 
@@ -26,7 +26,7 @@ from results.tests import samples
 from results.tests.judged import FOLDER, judged, kept
 from results.tests.upgrades import closed
 from suites.__main__ import main as suites
-from suites.commands import literature, mutants, readme, track_record
+from suites.commands import cycles, literature, mutants, readme, soak, track_record
 from suites.commands.cycles import DRAWN, STORES, drawn_on, lanes_on
 from suites.commands.literature import STATEMENTS, Probe, Statement
 from suites.commands.mutants import Catch, Result, Score
@@ -345,6 +345,17 @@ def test_only_a_regression_that_a_bug_of_a_release_explains_is_right(tmp_path: P
         assert ran.call_count == 4  # what was tried is not tried again
         assert [(each.bug, each.new) for each in track_record.stored() if each.right] == [("fifo", "8.0")]
         assert "7.0 → 8.0: as it should be in 1 of 1" in readme._track_record()
+
+
+def test_cycles_have_the_shape_that_is_asked_for(tmp_path: Path) -> None:
+    lanes, where = lanes_on("etcd"), [tmp_path / "done", tmp_path / "failed"]
+    with patch.object(cycles, "OwnEnvironment") as own, patch.object(cycles, "run_trial") as run:
+        run.return_value.lanes = ()
+        cycles.Cycles(shapes=["etcd=five"]).run_fault("restart-rolling", 1, lanes)
+        assert soak.main(1, 9, ["etcd"], ["etcd=five"], *where) == 0
+    assert own.start.call_args_list == [call(shapes={"etcd": "five"})] * 2
+    first, second = (each.args[0] for each in run.call_args_list)
+    assert (first.shape, len(first.plan.steps[0].options["nodes"]), second.shape) == ("five", 5, "five")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
