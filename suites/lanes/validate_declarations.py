@@ -170,5 +170,5 @@ def _patterns(field: str, patterns: object, what: str, known: Collection[str]) -
 
 def _lanes(lock: type[LockClient]) -> Iterator[str]:
     yield from _patterns("lanes", lock.lanes, "lane", _LANES)
-    if all(lane.not_applicable or lane.workload.name in STRUCK_ALONE for lane in lanes_of(lock.name, lock)):
+    if all(lane.not_applicable or lane.workload.name in STRUCK_ALONE for lane in lanes_of(lock.__name__, lock)):
         yield f"lanes = {lock.lanes!r}: this lock can run in none of them; ('register/*',) suits every lock"

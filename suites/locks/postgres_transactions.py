@@ -35,7 +35,6 @@ class TransactionLock(SessionLock):
     while the holder works holds back vacuum, and is ended by idle_in_transaction_session_timeout, if that is set.
     """
 
-    name: ClassVar[str] = "postgres-xact"
     via: ClassVar[str] = "pgbouncer"
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "impatient/unfenced")
 
@@ -85,7 +84,6 @@ class SemaphoreLock(SessionLock):
     session. So what is true of `postgres-session` is true of each permit.
     """
 
-    name: ClassVar[str] = "postgres-semaphore"
     permits: ClassVar[int] = 2
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = as_semaphore(CLAIMS)
