@@ -6,9 +6,7 @@ import itertools
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,21 +73,21 @@ def _run(folder: Path) -> RunFolder | None:
 
 
 def run_pytest(words: Sequence[str], folder: Path) -> int:
-    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself. A SIGTERM is passed on; the status is
-    then that of an interrupted run, however the run ends, so that no further run begins.
+    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself, a SIGTERM is passed on. After either,
+    the status is that of an interrupted run, however the run ends, so that no further run begins.
     """
     process = subprocess.Popen([sys.executable, "-m", "pytest", *words], cwd=folder)
-    terminated = threading.Event()
+    interrupts: list[int] = []
 
-    def pass_on(*_: object) -> None:
-        terminated.set()
-        process.terminate()
+    def pass_on(number: int, _: object) -> None:
+        interrupts.append(number)
+        if number == signal.SIGTERM:
+            process.terminate()
 
-    before = signal.signal(signal.SIGTERM, pass_on)
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        while True:
-            with suppress(KeyboardInterrupt):
-                status = process.wait()
-                return pytest.ExitCode.INTERRUPTED if terminated.is_set() else status
+        status = process.wait()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return pytest.ExitCode.INTERRUPTED if interrupts else status

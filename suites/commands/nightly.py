@@ -10,7 +10,6 @@ import itertools
 import math
 import shlex
 import shutil
-import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,8 @@ from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
 from typing import Any, Final
+
+import pytest
 
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
@@ -33,13 +34,13 @@ from results.run import Run
 from results.storage import files, resumable, summary
 from results.storage.files import BadFile
 from results.text import plain, typed
+from suites.rounds import run_pytest
 from suites.selection.bad_option import BadOption
 from suites.selection.options import options as product_options
 from suites.selection.parse_options import parse
 from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
 
-INTERRUPTED: Final = 2
 _JOBS: Final = ("backend", "version_of", "shard", "results")  # options that each job sets itself
 NIGHTS: Final = 3  # how many nights a failing verdict stays known while it cannot be judged again
 SUMMARY: Final = "summary.md"
@@ -58,11 +59,10 @@ class Job:
     def name(self) -> str:
         return files.safe_name(f"{self.backend}-{self.version}-{self.shard.i}of{self.shard.n}")
 
-    def command(self, options: Sequence[str], results: Path) -> list[str]:
-        """The command line of pytest. options: those for pytest, without `_JOBS`."""
+    def words(self, options: Sequence[str], results: Path) -> list[str]:
+        """The arguments of pytest. options: those for pytest, without `_JOBS`."""
         which = ["--backend", self.backend, "--version-of", f"{self.backend}={self.version}"]
-        part = ["--shard", str(self.shard), "--results", str(results)]
-        return [sys.executable, "-m", "pytest", "suites/", *options, *which, *part]
+        return ["suites/", *options, *which, "--shard", str(self.shard), "--results", str(results)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +140,9 @@ def _shard(night: Night, name: str) -> int:
 
 
 def _run_job(night: Night, job: Job, results: Path) -> int:
-    command = job.command(night.options, results)
-    print(f"nightly: {job.name}: {plain(shlex.join(command[1:]))}", flush=True)
-    process = subprocess.Popen(command, cwd=ROOT)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.wait()  # Ctrl-C reached it as well, and it tidies up
-        return INTERRUPTED
+    words = job.words(night.options, results)
+    print(f"nightly: {job.name}: {plain(shlex.join(['-m', 'pytest', *words]))}", flush=True)
+    return run_pytest(words, ROOT)
 
 
 def _run(night: Night, previous: Sequence[str], summary: Path | None, *, resume: bool) -> int:
@@ -165,9 +160,9 @@ def _run(night: Night, previous: Sequence[str], summary: Path | None, *, resume:
             continue
         print(f"nightly: shard {number} of {len(night.jobs)}")
         status = _run_job(night, job, folder / "shards" / job.name)
-        if status == INTERRUPTED:
+        if status == pytest.ExitCode.INTERRUPTED:
             print(f"nightly: interrupted; --resume goes on with {typed(folder)}", file=sys.stderr)
-            return INTERRUPTED
+            return status
     previous = list(previous) or _previous(root, night, folder)
     made = night.results / f"{folder.name}-night"
     shards = folder / "shards"

@@ -161,11 +161,8 @@ def test_each_run_has_the_next_seed(option: dict[str, Any], answers: list[int], 
 
 
 def test_a_run_that_gets_a_sigterm_counts_as_interrupted_however_it_ends(tmp_path: Path) -> None:
-    def wait() -> int:
-        signal.raise_signal(signal.SIGTERM)
-        return 1
-
-    with patch("subprocess.Popen", return_value=Mock(wait=wait)) as run:
+    with patch("subprocess.Popen") as run:
+        run.return_value.wait.side_effect = functools.partial(signal.raise_signal, signal.SIGTERM)
         assert rounds.run_pytest([], tmp_path) == pytest.ExitCode.INTERRUPTED
         assert message_of(rounds.Unfinished, rounds.run_in, tmp_path, []).startswith("this run did not come")
     assert run.return_value.terminate.call_count == 2
