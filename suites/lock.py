@@ -142,6 +142,7 @@ class Declarations(Protocol):
     excludes: ClassVar[Flag] = True
     permits: ClassVar[Count] = 1
     reentrant: ClassVar[Flag] = False
+    several: ClassVar[Flag] = True
     renewed: ClassVar[Flag] = True
     pace: ClassVar[Seconds] = 0.0
     claims: ClassVar[tuple[Claim, ...]] = ()

@@ -36,6 +36,7 @@ class TransactionLock(SessionLock):
     """
 
     via: ClassVar[str] = "pgbouncer"
+    several: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "impatient/unfenced")
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -85,6 +86,7 @@ class SemaphoreLock(SessionLock):
     """
 
     permits: ClassVar[int] = 2
+    several: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = as_semaphore(CLAIMS)
     hazards: ClassVar[tuple[Hazard, ...]] = as_semaphore(HAZARDS_OF_SESSIONS)

@@ -38,6 +38,7 @@ class Transfer(Workload):
     """
 
     name: ClassVar[str] = "transfer"
+    several: ClassVar[bool] = True
     properties: ClassVar[tuple[str, ...]] = ("no-lost-update", "deadlock-free")
     order: ClassVar[tuple[int, ...]] = (0,)
     keys: ClassVar[int] = 2
@@ -98,6 +99,7 @@ class Churn(Workload):
     """
 
     name: ClassVar[str] = "churn"
+    several: ClassVar[bool] = True
     order: ClassVar[tuple[int, ...]] = (0, 1)
     returns: ClassVar[bool] = True
     holds: ClassVar[float] = 2.0  # a term, and the requests for the others
