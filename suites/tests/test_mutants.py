@@ -348,14 +348,12 @@ def test_only_a_regression_that_a_bug_of_a_release_explains_is_right(tmp_path: P
 
 
 def test_cycles_have_the_shape_that_is_asked_for(tmp_path: Path) -> None:
-    lanes, where = lanes_on("etcd"), [tmp_path / "done", tmp_path / "failed"]
     with patch.object(cycles, "OwnEnvironment") as own, patch.object(cycles, "run_trial") as run:
         run.return_value.lanes = ()
-        cycles.Cycles(shapes=["etcd=five"]).run_fault("restart-rolling", 1, lanes)
-        assert soak.main(1, 9, ["etcd"], ["etcd=five"], *where) == 0
+        assert soak.main(1, 9, ["etcd"], ["etcd=five"], tmp_path / "done", tmp_path / "failed") == 0
+        cycles.Cycles(shapes=["etcd=five"]).run_fault("restart-rolling", 1, lanes_on("etcd"))
     assert own.start.call_args_list == [call(shapes={"etcd": "five"})] * 2
-    first, second = (each.args[0] for each in run.call_args_list)
-    assert (first.shape, len(first.plan.steps[0].options["nodes"]), second.shape) == ("five", 5, "five")
+    assert (run.call_args.args[0].shape, len(run.call_args.args[0].plan.steps[0].options["nodes"])) == ("five", 5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
