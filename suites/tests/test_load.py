@@ -31,7 +31,7 @@ from suites.tests.bench import MODULE, await_, specs, started
 from suites.tests.selections import asked, collected, refused
 from suites.trial import launch
 from suites.trial.metadata import about
-from suites.worker.pool import ForkServer, Handle
+from suites.worker.pool import ForkServer
 from suites.worker.process_spec import Spec
 from suites.worker.worker import HOT_SHARE
 
@@ -183,11 +183,7 @@ def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
     """What workers recorded until each had asked more than `least` times, and when (ns) they were about to begin."""
     with closing(ForkServer([f"{MODULE}:Free"])) as server:
         handles, go = started(server, given), now()
-
-        def asked_enough(handle: Handle) -> bool:
-            return int((read_recording(handle.spec.recording)["f"] == F.ACQUIRE).sum()) > least
-
-        await_(lambda: all(map(asked_enough, handles)))
+        await_(lambda: all((read_recording(each.spec.recording)["f"] == F.ACQUIRE).sum() > least for each in handles))
         return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles]), go
 
 

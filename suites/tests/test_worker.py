@@ -219,10 +219,11 @@ def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pyt
     assert not at_work.renewal._sentinel.is_alive()
 
 
-def test_process_numbers_never_meet(spec: Spec) -> None:
+def test_process_numbers_never_meet_and_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
     seen: list[int] = []
     for number, generation in product(range(spec.count), range(3)):
         made = replace(spec, number=number, generation=generation)
+        assert made.group == f"c{number % 3 + 1}"
         for first in (made.first_process, made.first_process + made.count):
             process = Process(first, made.step)
             for _ in range(50):
@@ -230,10 +231,6 @@ def test_process_numbers_never_meet(spec: Spec) -> None:
                 seen.append(process.number)
                 process.crashed()
     assert len(set(seen)) == len(seen)
-
-
-def test_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
-    assert [replace(spec, number=number).group for number in range(4)] == ["c1", "c2", "c3", "c1"]
 
 
 def test_the_row_of_an_acquire_has_wake_ups_place_in_line_and_patience(a_worker: MakeWorker) -> None:

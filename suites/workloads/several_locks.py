@@ -23,7 +23,6 @@ class Apart(Workload):
     name: ClassVar[str] = "apart"
     order: ClassVar[tuple[int, ...]] = (0, 1)
     keys: ClassVar[int] = 20
-    workers: ClassVar[int] = 3
     unasked: ClassVar[tuple[str, ...]] = ("crash-release",)  # nobody waits for the lock of the third
 
     def section(self, hold: HeldLock) -> None:
