@@ -76,7 +76,9 @@ class Night:
 def main(command: str, **options: Any) -> int:
     """The exit status, see the command. options: those of `_night`, and what only this command takes."""
     night = _night(**{name: options.pop(name) for name in inspect.signature(_night).parameters})
-    does: Mapping[str, Callable[..., int]] = {"plan": _plan, "shard": _shard, "run": _run, "conclude": _concluded}
+    if command == "conclude":
+        return _conclude(night, **options)[0]
+    does: Mapping[str, Callable[..., int]] = {"plan": _plan, "shard": _shard, "run": _run}
     return does[command](night, **options)
 
 
@@ -231,12 +233,8 @@ def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
     return None
 
 
-def _concluded(night: Night, shards: Path, into: Path, previous: Sequence[str], summary: Path | None) -> int:
-    return _conclude(night, shards, into, previous, summary)[0]
-
-
 def _conclude(
-    night: Night, shards: Path, made: Path, previous: Sequence[str], summary: Path | None
+    night: Night, shards: Path, into: Path, previous: Sequence[str], summary: Path | None
 ) -> tuple[int, str, list[str]]:
     """The exit status, the summary in Markdown, and the shards that are missing.
 
@@ -251,8 +249,8 @@ def _conclude(
         raise BadFile(f"{shards}: not one shard ran to its end")
     sides = [Side.of(find(name, night.results)) for name in previous]
     before, older = (sides[0] if sides else None), [side.contents for side in sides[1:]]
-    merge(made, there, force=True)  # versions may differ; `_run_of` took runs of this night only
-    this = Side.of(Run.open(made))
+    merge(into, there, force=True)  # versions may differ; `_run_of` took runs of this night only
+    this = Side.of(Run.open(into))
     status = news(None if before is None else before.contents, this.contents, older).status
     status = status if status == RED or not missing else INCONCLUSIVE
     notes = [f"Shards that did not run to their end: {', '.join(missing)}."] if missing else []
@@ -263,5 +261,5 @@ def _conclude(
             file.write(text)
     print(text.partition("\n\n")[0].removeprefix("## "))
     words = {0: "nothing worse", RED: "red", INCONCLUSIVE: "nothing red, but not all was judged"}
-    print(f"nightly: {words[status]}: {plain(str(typed(made / 'index.html')))}")
+    print(f"nightly: {words[status]}: {plain(str(typed(into / 'index.html')))}")
     return status, text, missing

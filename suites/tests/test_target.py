@@ -24,7 +24,6 @@ from suites.locks.redis_node import RedisNode
 from suites.locks.zookeeper_session import ZooKeeperSession
 from suites.tests.bench import SOON, raising
 from suites.trial import target_cleanup
-from suites.trial.lane_history import RunningLane
 
 SECRET = "hush'hush"
 ENDPOINTS = ("10.0.0.1:1",)
@@ -104,8 +103,8 @@ def test_an_error_is_reported_without_the_password(error: Exception, says: str) 
 def test_traces_that_cannot_be_swept_are_reported_and_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lock, "sweep", raising(Refused(Reason.UNAVAILABLE, f"AUTH {SECRET}")))
     said: list[str] = []
-    lane = Mock(lock=Lock, lock_name="mine")
-    target_cleanup.sweep(WORLD, "redis", [RunningLane(lane, ("a", "b"))], said.append)
+    lane = Mock(keys=("a", "b"), lane=Mock(lock=Lock, lock_name="mine"))
+    target_cleanup.sweep(WORLD, "redis", [lane], said.append)
     assert said == ["  mine: left behind on redis: a, b (unavailable: AUTH ***)"]
 
 
