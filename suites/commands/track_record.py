@@ -128,15 +128,10 @@ def _tried(bug: Bug, old: str, new: str, seed: int, run: RunFolder) -> Try:
         because = loss["seen"]["because"]
         if loss["property"] in bug.found_by and (not bug.mechanisms or any(each in because for each in bug.mechanisms)):
             words = f"{loss['property']} of {loss['lock']} under {loss['fault']} ({because})"
-            hits[words] = min(_ended(run.path, loss["seen"]["page"]), hits.get(words, inf))
+            about = reading.about_trial((run.path / loss["seen"]["page"]).parent)
+            hits[words] = min(_instant(about["started"]) + float(about["seconds"]), hits.get(words, inf))
     ended = min(hits.values(), default=_instant(certificate["conditions"]["ended"] or began))
     return Try(bug.name, old, new, seed, certificate["verdict"], tuple(hits), round(ended - _instant(began)), began)
-
-
-def _ended(run: Path, page: str) -> float:
-    """When the trial of this page had ended, in seconds since the epoch."""
-    about = reading.about_trial((run / page).parent)
-    return _instant(about["started"]) + float(about["seconds"])
 
 
 def _instant(written: str) -> float:
