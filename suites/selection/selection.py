@@ -190,13 +190,10 @@ class Selection:
         """Lane → the faults under which the profile tries it (`Profile.lanes`); None if it is tried as usual, also if
         the profile leaves out all lanes of its lock but those for faults of their own.
         """
-        special: dict[Lane, tuple[str, ...] | None] = {}
-        for lanes in grouped(self.lanes, lambda lane: lane.lock).values():
-            faults = {lane: self._by_profile(lane) for lane in lanes}
-            usual = [lane for lane in lanes if lane.not_applicable is None and lane.workload.name not in STRUCK_ALONE]
-            left = any(faults[lane] != () for lane in usual)
-            special |= {lane: under if left else under or None for lane, under in faults.items()}
-        return special
+        special = {lane: self._by_profile(lane) for lane in self.lanes}
+        usual = (lane for lane in self.lanes if lane.not_applicable is None and lane.workload.name not in STRUCK_ALONE)
+        tried = {lane.lock for lane in usual if special[lane] != ()}
+        return {lane: under if lane.lock in tried else under or None for lane, under in special.items()}
 
     def _by_profile(self, lane: Lane) -> tuple[str, ...] | None:
         if lane.lock_name in registry.CONTROLS or lane.load.workload:

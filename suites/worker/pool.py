@@ -83,10 +83,8 @@ class Handle:
 
     def signal(self, number: signal.Signals) -> None:
         if self.exited is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-            except ProcessLookupError:
-                pass
 
     @property
     def cut_short(self) -> bool:
