@@ -24,6 +24,7 @@ from suites.selection.bad_option import BadOption
 COUNT: Final = partial(Option, ["--count"], type=int, show_default=True)
 SEED: Final = partial(Option, ["--seed"], type=int, default=1, show_default=True)
 BACKEND: Final = Option(["--backend"], multiple=True, type=click.Choice([*BACKENDS]), help="only these; repeatable")
+SHAPE: Final = Option(["--shape"], multiple=True, metavar="BACKEND=SHAPE", help="as for pytest suites/; repeatable")
 PYTEST: Final = Argument(["rest"], nargs=-1, type=click.UNPROCESSED, metavar="[PYTEST OPTIONS]...")
 """What is passed on to pytest. The command needs `PASSING` as well."""
 PASSING: Final = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
@@ -116,6 +117,7 @@ COMMANDS: Final = click.Group(
             COUNT(default=200, help="how many plans, those done before included"),
             SEED(help="of the first plan; the others follow"),
             BACKEND,
+            SHAPE,
             Option(["--done"], type=PATH, default="soak.jsonl", help="what was done; those are not done again"),
             Option(["--failed"], type=PATH, default="soak-failed", help="where plans that failed are written"),
         ),
@@ -124,6 +126,7 @@ COMMANDS: Final = click.Group(
             "How long each fault takes to apply and to heal.",
             COUNT(default=3, help="seeds"),
             BACKEND,
+            SHAPE,
             Option(["--fault"], multiple=True, metavar="NAME", help="only these; repeatable"),
         ),
         _command(

@@ -124,7 +124,6 @@ def validators(cls: type) -> dict[str, tuple[Callable[[object], bool], str]]:
 class Declarations(Protocol):
     """The declarations of a lock, with the values of one that declares nothing. What each means: your-own-lock.md."""
 
-    name: ClassVar[str] = ""
     lease: ClassVar[Lease] = "grant"
     tokens: ClassVar[Flag] = False
     fair: ClassVar[Flag] = False
@@ -143,6 +142,7 @@ class Declarations(Protocol):
     excludes: ClassVar[Flag] = True
     permits: ClassVar[Count] = 1
     reentrant: ClassVar[Flag] = False
+    several: ClassVar[Flag] = True
     renewed: ClassVar[Flag] = True
     pace: ClassVar[Seconds] = 0.0
     claims: ClassVar[tuple[Claim, ...]] = ()

@@ -6,14 +6,14 @@ import itertools
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from results.storage import resumable
+from infra.errors import Trouble
+from results.storage import resumable, summary
 from results.storage.run_folder import RunFolder
 from results.text import without_options
 from suites.worker.pool import ROOT
@@ -46,24 +46,48 @@ def run_all(option: Any, words: Sequence[str], folder: Path) -> int:
     return next(iter(red.values()), 0)
 
 
-def run_in(folder: Path, words: Sequence[str]) -> RunFolder:
-    """The only run in this folder: begun now with these words, resumed, or done before."""
+class Unfinished(Trouble):
+    """A run did not come to its end."""
+
+    status = 2
+
+
+def run_in(folder: Path, words: Sequence[str], ends: Collection[int] = resumable.ENDED) -> RunFolder:
+    """The only run in this folder: begun now with these words, resumed, or done before. ends: its exit status must be
+    one of these. Raises Unfinished.
+    """
     always = ["suites/", "-q", "-n", "2", "--results", str(folder)]
-    begun = [RunFolder.open(path.parent) for path in folder.glob("*/run.json")]
-    if not begun:
-        run_pytest([*always, *words], ROOT)
-    elif not resumable.why_not(begun[0]):
-        run_pytest([*always, "--resume", str(begun[0].path)], ROOT)
-    return RunFolder.open(next(folder.glob("*/run.json")).parent)
+    status, begun = 0, _run(folder)
+    if begun is None:
+        status = run_pytest([*always, *words], ROOT)
+    elif not resumable.why_not(begun):
+        status = run_pytest([*always, "--resume", str(begun.path)], ROOT)
+    run = None if status == pytest.ExitCode.INTERRUPTED else _run(folder)
+    if run is None or summary.about_end(run.path).get("exit status") not in ends:
+        raise Unfinished("this run did not come to its end; the same command goes on with it")
+    return run
+
+
+def _run(folder: Path) -> RunFolder | None:
+    return next((RunFolder.open(path.parent) for path in folder.glob("*/run.json")), None)
 
 
 def run_pytest(words: Sequence[str], folder: Path) -> int:
-    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself; a SIGTERM is passed on."""
+    """The exit status of `pytest` with these words. Ctrl-C reaches it by itself, a SIGTERM is passed on. After either,
+    the status is that of an interrupted run, however the run ends, so that no further run begins.
+    """
     process = subprocess.Popen([sys.executable, "-m", "pytest", *words], cwd=folder)
-    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    interrupts: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        interrupts.append(number)
+        if number == signal.SIGTERM:
+            process.terminate()
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        while True:
-            with suppress(KeyboardInterrupt):
-                return process.wait()
+        status = process.wait()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return pytest.ExitCode.INTERRUPTED if interrupts else status

@@ -188,7 +188,10 @@ def to_come(selection: Selection, processes: int) -> str:
     locks = lock_names(dict.fromkeys(lane.lock_name for trial in trials for lane in trial.lanes))
     under = f"under {count(len(faults), 'fault')}" if faults else "without a fault"
     tried = f"{count(len(lanes), 'lane')} of {locks} {under} in {count(len(trials), 'trial')}"
-    return f"to come: {tried}, {roughly(progress.left(0.0) or 0.0)}" if trials else "to come: nothing"
+    if trials:
+        return f"to come: {tried}, {roughly(progress.left(0.0) or 0.0)}"
+    reasons = [*(each.because for each in selection.not_run()), "no lane of these locks is tried under these faults"]
+    return "to come: nothing in this shard" if selection.shard else f"to come: nothing: {reasons[0]}"
 
 
 def processes(config: pytest.Config) -> int:

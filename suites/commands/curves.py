@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from checkers.history.history import FaultInterval
 from checkers.history.view import View
 from checkers.properties.exclusion import overlaps
 from infra.backends import BACKENDS
@@ -107,16 +106,11 @@ def _skewed(view: View, ttl: float) -> Iterable[tuple[float, bool]]:
     """A try for every holder that was inside when the clock jumped. ttl: ns."""
     second = _joined(view)
     for fault in view.history.faults:
+        jump = _FORWARD.search(fault.target)  # by how many seconds the clock was set
+        assert jump is not None, fault.target
         for hold in view.holds:
             if hold.ret < fault.begun and fault.applied < hold.left:
-                yield _seconds(fault) * 1e9 / ttl, hold.owner in second
-
-
-def _seconds(fault: FaultInterval) -> float:
-    """By how many seconds the clock was set, from the text of the target."""
-    jump = _FORWARD.search(fault.target)
-    assert jump is not None, fault.target
-    return float(jump[1])
+                yield float(jump[1]) * 1e9 / ttl, hold.owner in second
 
 
 def _joined(view: View) -> set[int]:

@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from checkers.claims import NO_FAULT, Verdict
 from checkers.judging.judgement import Judgement
+from infra.backends import parse_shapes, shaped
 from infra.errors import Trouble
 from infra.faults.plan import Plan, compile_plan
 from infra.own_environment import OwnEnvironment
@@ -40,9 +41,10 @@ class PlanResult:
 class Cycles:
     """Environment and fork servers for cycles, removed at the end of the block. Not for two threads at once."""
 
-    def __init__(self, versions: Mapping[str, str] = MappingProxyType({})) -> None:
-        """versions: backend → the version of its servers, where it is not the default."""
-        self._versions = versions
+    def __init__(self, versions: Mapping[str, str] = MappingProxyType({}), shapes: Sequence[str] = ()) -> None:
+        """versions: backend → the version of its servers, where it is not the default. shapes: as for `--shape`."""
+        self._versions, self._shapes = versions, parse_shapes(shapes)
+        self.members = {name: kind.members for name, kind in shaped(self._shapes).items()}
         self._folder = recorder.folder()
         self._environment: OwnEnvironment | None = None
         self._servers: dict[str, ForkServer] = {}
@@ -63,7 +65,9 @@ class Cycles:
 
     def run_fault(self, fault: str, seed: int, lanes: Sequence[Lane], deadline: float = 0.0) -> PlanResult:
         """Run the plan that the seed draws for one fault or for none. The lanes are on one backend. See `run`."""
-        return self.run(compile_plan([fault], seed, lanes[0].backend, longest_ttl(lanes)), lanes, deadline)
+        backend = lanes[0].backend
+        plan = compile_plan([fault], seed, backend, longest_ttl(lanes), self.members[backend])
+        return self.run(plan, lanes, deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -82,11 +86,12 @@ class Cycles:
 
     def _trial(self, plan: Plan, lanes: Sequence[Lane], deadline: float) -> PlanResult:
         if self._environment is None:
-            self._environment = OwnEnvironment.start()
+            self._environment = OwnEnvironment.start(shapes=self._shapes)
         self._environment.ensure(plan.backend, self._versions.get(plan.backend))
         if plan.backend not in self._servers:
             self._servers[plan.backend] = ForkServer([registry.spelling(lane.lock_name) for lane in lanes])
-        trial = Trial(plan.backend, plan.name, plan.seed, tuple(lanes), plan=plan)
+        shape = self._shapes.get(plan.backend, "")
+        trial = Trial(plan.backend, plan.name, plan.seed, tuple(lanes), plan=plan, shape=shape)
         server, folder = self._servers[plan.backend], Path(self._folder.name)
         record = run_trial(trial, self._environment, server, folder, deadline, lambda _: None)
         wrong = [f"{lane} {judgement.property}: {judgement.because}" for lane, judgement in violated(record)]

@@ -18,13 +18,13 @@ from checkers.command.exit_status import status_of, to_the_end
 from infra.__main__ import COMMANDS as INFRA
 from infra.backends import BACKENDS
 from infra.docker.machine import say
+from infra.errors import NotPossible
 from results.__main__ import COMMANDS as RESULTS
 from suites.__main__ import COMMANDS as SUITES
 from suites.__main__ import PASSING, PYTEST
 
 COMPLETE: Final = "_FENCEPOST_COMPLETE"  # variable by which a shell asks for completions
 HERE: Final = Path(__file__).parents[1]
-NOT_POSSIBLE: Final = 3
 
 
 @click.group(commands=[*INFRA.commands.values(), RESULTS, SUITES])
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status_of(fencepost, "fencepost", arguments)
     except ModuleNotFoundError as error:
         say(f"{error.name} is missing; with all that runs locks: pip install 'fencepost[suite]'")
-        return NOT_POSSIBLE
+        return NotPossible.status
 
 
 def run() -> NoReturn:

@@ -21,13 +21,13 @@ FAILED: Final = "failed"
 NOBODY: Final = "nobody to hit"
 
 
-def main(count: int, backend: Sequence[str], fault: Sequence[str]) -> int:
+def main(count: int, backend: Sequence[str], fault: Sequence[str], shape: Sequence[str]) -> int:
     """Exit status: 0 all were measured, 1 one could not be. backend, fault: all where none is named."""
     if unknown := [name for name in fault if name not in FAULTS]:
         raise UnknownName(f"no fault {unknown[0]!r}; {instead(unknown[0], FAULTS)}")
     backends, faults = backend or tuple(BACKENDS), fault or tuple(FAULTS)
     times: dict[tuple[str, str], str] = {}
-    with Cycles() as cycles:
+    with Cycles(shapes=shape) as cycles:
         for server, name in product(backends, faults):
             if not (FAULTS[name].applies(server) or FAULTS[name].planned):
                 times[name, server] = _measured(cycles, name, server, count)

@@ -6,7 +6,6 @@ with a bug; where one of them fails, the suite is wrong, and the status is 1.
 """
 
 import json
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -27,7 +26,6 @@ from infra.suggestions import instead
 from results.record import Cell
 from results.storage import reading, resumable, summary
 from results.storage.files import RUNS
-from results.storage.run_folder import RunFolder
 from suites.commands.cycles import Cycles, violated
 from suites.lanes.lane import lane_named
 from suites.locks import registry
@@ -112,16 +110,14 @@ class Result:
 
 
 def main(names: Sequence[str] = (), sample: int | None = None, seed: int = 1, **wanted: bool) -> int:
-    """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed; 2 broken off."""
+    """Exit status: 0 all were caught, or nothing was run; 1 one was missed, or a correct lock failed. Raises Unfinished
+    (status 2).
+    """
     if wanted.get("score") or wanted.get("schedules"):
         caught = {known.mutant for scores in stored().values() for known in scores if known.catch is not None}
         left = [mutant for mutant in catalogue().values() if not (wanted["missed"] and mutant.name in caught)]
         mutants = _sample(left, sample)
-        try:
-            return _try_schedules(mutants, seed) if wanted["schedules"] else _score(mutants, seed)
-        except _Unfinished:
-            print("this run did not come to its end; the same command goes on with it", file=sys.stderr)
-            return 2
+        return _try_schedules(mutants, seed) if wanted["schedules"] else _score(mutants, seed)
     if unknown := [name for name in names if name not in catalogue()]:
         raise UnknownName(f"no mutant {unknown[0]!r}; {instead(unknown[0], catalogue())}")
     if not wanted.get("tried"):
@@ -223,28 +219,23 @@ def _words(schedule: str, seed: int, folder: Path) -> list[str]:
     return words
 
 
-class _Unfinished(Exception):
-    """A run did not come to its end."""
-
-
 def _tried(
     mutants: Sequence[Mutant], words: Sequence[str], seed: int, folder: Path
 ) -> tuple[dict[str, Score], list[Cell]]:
     """Runs pytest with these arguments: (mutant → score, failures of the correct locks that run beside the mutants).
 
-    Raises _Unfinished.
+    Raises Unfinished.
     """
     scores: dict[str, Score] = {}
     failures: list[Cell] = []
     for number, together in enumerate(_runs(mutants)):
-        run_folder = _run(together, words, seed, folder / str(number))
-        if not resumable.why_not(run_folder):
-            # A bug in a server may keep a fault from showing (a disk that is not written to is never slow).
-            spoilt = summary.about_end(run_folder.path).get("exit status") == resumable.ENVIRONMENT_FAILED
-            if not (together[0].server and spoilt):
-                raise _Unfinished
-        cells = summary.load(run_folder.path).cells
-        scores |= {mutant.name: _scored(mutant, cells, run_folder.path) for mutant in together}
+        correct = dict.fromkeys(mutant.lock for mutant in together if not mutant.server)
+        locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in together), *correct)]
+        # A bug in a server may keep a fault from showing (a disk that is not written to is never slow).
+        ends = (*resumable.ENDED, *([resumable.ENVIRONMENT_FAILED] if together[0].server else []))
+        run_folder = run_in(folder / str(number), ["--seed", str(seed), *words, *locks], ends).path
+        cells = summary.load(run_folder).cells
+        scores |= {mutant.name: _scored(mutant, cells, run_folder) for mutant in together}
         failures += [cell for cell in cells if mutant_of(cell.lock) is None and cell.word.fails]
     return scores, failures
 
@@ -260,13 +251,6 @@ def _runs(mutants: Iterable[Mutant]) -> list[list[Mutant]]:
         else:
             run.append(mutant)
     return [run for run in runs if run]
-
-
-def _run(mutants: Sequence[Mutant], words: Sequence[str], seed: int, folder: Path) -> RunFolder:
-    """The run of the mutants and of the correct locks they are made from: begun now, resumed, or done before."""
-    correct = dict.fromkeys(mutant.lock for mutant in mutants if not mutant.server)
-    locks = [f"--lock={name}" for name in (*(mutant.lock_name for mutant in mutants), *correct)]
-    return run_in(folder, ["--seed", str(seed), *words, *locks])
 
 
 def _scored(mutant: Mutant, cells: Iterable[Cell], run_folder: Path) -> Score:

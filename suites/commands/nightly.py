@@ -10,7 +10,6 @@ import itertools
 import math
 import shlex
 import shutil
-import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,8 @@ from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
 from typing import Any, Final
+
+import pytest
 
 from checkers.claims import Verdict
 from infra.backends import BACKENDS
@@ -33,13 +34,13 @@ from results.run import Run
 from results.storage import files, resumable, summary
 from results.storage.files import BadFile
 from results.text import plain, typed
+from suites.rounds import run_pytest
 from suites.selection.bad_option import BadOption
 from suites.selection.options import options as product_options
 from suites.selection.parse_options import parse
 from suites.selection.shards import Shard
 from suites.worker.pool import ROOT
 
-INTERRUPTED: Final = 2
 _JOBS: Final = ("backend", "version_of", "shard", "results")  # options that each job sets itself
 NIGHTS: Final = 3  # how many nights a failing verdict stays known while it cannot be judged again
 SUMMARY: Final = "summary.md"
@@ -58,11 +59,10 @@ class Job:
     def name(self) -> str:
         return files.safe_name(f"{self.backend}-{self.version}-{self.shard.i}of{self.shard.n}")
 
-    def command(self, options: Sequence[str], results: Path) -> list[str]:
-        """The command line of pytest. options: those for pytest, without `_JOBS`."""
+    def words(self, options: Sequence[str], results: Path) -> list[str]:
+        """The arguments of pytest. options: those for pytest, without `_JOBS`."""
         which = ["--backend", self.backend, "--version-of", f"{self.backend}={self.version}"]
-        part = ["--shard", str(self.shard), "--results", str(results)]
-        return [sys.executable, "-m", "pytest", "suites/", *options, *which, *part]
+        return ["suites/", *options, *which, "--shard", str(self.shard), "--results", str(results)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ class Night:
 def main(command: str, **options: Any) -> int:
     """The exit status, see the command. options: those of `_night`, and what only this command takes."""
     night = _night(**{name: options.pop(name) for name in inspect.signature(_night).parameters})
-    does: Mapping[str, Callable[..., int]] = {"plan": _plan, "shard": _shard, "run": _run, "conclude": _concluded}
+    if command == "conclude":
+        return _conclude(night, **options)[0]
+    does: Mapping[str, Callable[..., int]] = {"plan": _plan, "shard": _shard, "run": _run}
     return does[command](night, **options)
 
 
@@ -140,14 +142,9 @@ def _shard(night: Night, name: str) -> int:
 
 
 def _run_job(night: Night, job: Job, results: Path) -> int:
-    command = job.command(night.options, results)
-    print(f"nightly: {job.name}: {plain(shlex.join(command[1:]))}", flush=True)
-    process = subprocess.Popen(command, cwd=ROOT)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.wait()  # Ctrl-C reached it as well, and it tidies up
-        return INTERRUPTED
+    words = job.words(night.options, results)
+    print(f"nightly: {job.name}: {plain(shlex.join(['-m', 'pytest', *words]))}", flush=True)
+    return run_pytest(words, ROOT)
 
 
 def _run(night: Night, previous: Sequence[str], summary: Path | None, *, resume: bool) -> int:
@@ -165,9 +162,9 @@ def _run(night: Night, previous: Sequence[str], summary: Path | None, *, resume:
             continue
         print(f"nightly: shard {number} of {len(night.jobs)}")
         status = _run_job(night, job, folder / "shards" / job.name)
-        if status == INTERRUPTED:
+        if status == pytest.ExitCode.INTERRUPTED:
             print(f"nightly: interrupted; --resume goes on with {typed(folder)}", file=sys.stderr)
-            return INTERRUPTED
+            return status
     previous = list(previous) or _previous(root, night, folder)
     made = night.results / f"{folder.name}-night"
     shards = folder / "shards"
@@ -236,12 +233,8 @@ def _run_of(job: Job, night: Night, shards: Path) -> Run | None:
     return None
 
 
-def _concluded(night: Night, shards: Path, into: Path, previous: Sequence[str], summary: Path | None) -> int:
-    return _conclude(night, shards, into, previous, summary)[0]
-
-
 def _conclude(
-    night: Night, shards: Path, made: Path, previous: Sequence[str], summary: Path | None
+    night: Night, shards: Path, into: Path, previous: Sequence[str], summary: Path | None
 ) -> tuple[int, str, list[str]]:
     """The exit status, the summary in Markdown, and the shards that are missing.
 
@@ -256,8 +249,8 @@ def _conclude(
         raise BadFile(f"{shards}: not one shard ran to its end")
     sides = [Side.of(find(name, night.results)) for name in previous]
     before, older = (sides[0] if sides else None), [side.contents for side in sides[1:]]
-    merge(made, there, force=True)  # versions may differ; `_run_of` took runs of this night only
-    this = Side.of(Run.open(made))
+    merge(into, there, force=True)  # versions may differ; `_run_of` took runs of this night only
+    this = Side.of(Run.open(into))
     status = news(None if before is None else before.contents, this.contents, older).status
     status = status if status == RED or not missing else INCONCLUSIVE
     notes = [f"Shards that did not run to their end: {', '.join(missing)}."] if missing else []
@@ -268,5 +261,5 @@ def _conclude(
             file.write(text)
     print(text.partition("\n\n")[0].removeprefix("## "))
     words = {0: "nothing worse", RED: "red", INCONCLUSIVE: "nothing red, but not all was judged"}
-    print(f"nightly: {words[status]}: {plain(str(typed(made / 'index.html')))}")
+    print(f"nightly: {words[status]}: {plain(str(typed(into / 'index.html')))}")
     return status, text, missing

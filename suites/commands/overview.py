@@ -33,13 +33,14 @@ def _suites() -> Rows:
 
 
 def _locks() -> Rows:
-    for family, name in _named():
-        lock = registry.load(name)
-        yield family, name, lock.backend, ", ".join(lock.lanes), summary(lock)
+    for family, names in registry.FAMILIES.items():
+        for name in names:
+            lock = registry.load(name)
+            yield family, name, lock.backend, ", ".join(lock.lanes), summary(lock)
 
 
 def _promises() -> Rows:
-    for _, name in _named():
+    for name in registry.LOCKS:
         lock = registry.load(name)
         for claim in lock.claims:
             yield name, claim.property, ", ".join(claim.under) or "none", ", ".join(claim.stores)
@@ -52,11 +53,6 @@ def _profiles() -> Rows:
     for profile in PROFILES.values():
         storms = [f"{profile.storms} random storms (storm-SEED)"] if profile.storms else []
         yield profile.name, ", ".join([*(profile.faults or ("all",)), *storms])
-
-
-def _named() -> Iterator[tuple[str, str]]:
-    """(family, lock)."""
-    return ((family, name) for family, names in registry.FAMILIES.items() for name in names)
 
 
 _TABLES: Final[tuple[tuple[str, tuple[str, ...], Callable[[], Rows]], ...]] = (

@@ -18,11 +18,11 @@ from suites.commands.cycles import Cycles, drawn_on
 from suites.lanes.lane import longest_ttl
 
 
-def main(count: int, seed: int, backend: Sequence[str], done: Path, failed: Path) -> int:
+def main(count: int, seed: int, backend: Sequence[str], shape: Sequence[str], done: Path, failed: Path) -> int:
     """Exit status: 0 every plan left all clean and broke no promise, 1 one did not."""
     backends = backend or tuple(BACKENDS)
     wrong = _read(done)
-    with Cycles() as cycles:
+    with Cycles(shapes=shape) as cycles:
         for number in range(count):
             key = backends[number % len(backends)], seed + number
             if key not in wrong:
@@ -38,7 +38,7 @@ def main(count: int, seed: int, backend: Sequence[str], done: Path, failed: Path
 def _do(cycles: Cycles, backend: str, seed: int, failed: Path) -> str:
     """Run one plan. Returns what was wrong, "" for nothing."""
     lanes = drawn_on(backend, seed)
-    plan = random_plan(seed, backend, longest_ttl(lanes))
+    plan = random_plan(seed, backend, longest_ttl(lanes), cycles.members[backend])
     began = time.monotonic()
     cycle = cycles.run(plan, lanes)
     took = time.monotonic() - began

@@ -187,7 +187,8 @@ class Lane:
         """Why this lane cannot be run, or None."""
         if self.store.startswith("fence-") and not self.lock.tokens:
             return f"{self.lock_name} has no fencing token"
-        return None
+        lacks = _lacks(self.lock, self.workload)
+        return f"{self.lock_name} {lacks}" if lacks else None
 
     def _standing(self, property: str, faults: Sequence[str]) -> Standing:
         return standing(property, self.lock.claims, self.lock.hazards, faults, self.store, self.workload.name)
@@ -242,10 +243,8 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
         shared = workload.readers and not everywhere
         if (shared and not hasattr(lock, "acquire_shared")) or (workload.nests and not lock.reentrant):
             continue
-        if workload.holds > 1 and not (
-            lock.renewed or everywhere or load.workload or lock.lease in ("session", "none")
-        ):
-            continue  # every hold would outlast its lease
+        if _lacks(lock, workload) and not load.workload:
+            continue
         for store in workload.stores:
             several = workload is one_lock.Work and lock.permits > 1
             declared = everywhere or several or matches(f"{workload.name}/{store}", lock.lanes)
@@ -256,6 +255,14 @@ def lanes_of(lock_name: str, lock: type[LockClient], load: Load | None = None) -
             if store == GUARDED and not all(hasattr(lock, verb) for verb in ("read", "write", "final")):
                 continue
             yield Lane(lock_name, lock, workload, store, load)
+
+
+def _lacks(lock: type[LockClient], workload: type[Workload]) -> str:
+    """What the lock does not do that the workload needs, "" for nothing."""
+    if workload.holds > 1 and not (lock.renewed or lock.lease in ("session", "none")):
+        return f"renews nothing, and each hold of {workload.name} lasts longer than a lease"
+    alone = workload.several and not lock.several
+    return f"holds one lock at a time, and {workload.name} takes several" if alone else ""
 
 
 def runnable_lanes(name: str) -> tuple[Lane, ...]:

@@ -21,14 +21,11 @@ from suites.lanes.lane import STRUCK_ALONE, WORKLOADS, features, lanes_of
 from suites.lock import Declarations, LockClient, admitted, number, texts, validators
 from suites.locks import registry
 
-_VALIDATORS: Final = validators(Declarations)
 _FIELDS: Final = tuple(Declarations.__annotations__)
-_FAULTS: Final = (NO_FAULT, *FAULTS)
 _LANES: Final = tuple(f"{workload.name}/{store}" for workload in WORKLOADS.values() for store in workload.stores)
-_STORES: Final = tuple(dict.fromkeys(store for workload in WORKLOADS.values() for store in workload.stores))
 _PATTERNS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "under": ("fault", _FAULTS),
-    "stores": ("store mode", _STORES),
+    "under": ("fault", (NO_FAULT, *FAULTS)),
+    "stores": ("store mode", tuple(dict.fromkeys(store for each in WORKLOADS.values() for store in each.stores))),
     "workloads": ("workload", tuple(WORKLOADS)),
 }
 """Field of a claim or hazard → what its patterns name, and all names that there are."""
@@ -79,7 +76,7 @@ def _kind(value: object) -> type:
 def _values(lock: type[LockClient]) -> Iterator[str]:
     if lock.backend not in BACKENDS:
         yield f"backend = {lock.backend!r}; there are: {', '.join(BACKENDS)}"
-    for field, (fits, answer) in _VALIDATORS.items():
+    for field, (fits, answer) in validators(Declarations).items():
         if not fits(value := getattr(lock, field)):
             yield f"{field} = {value!r}; {answer}"
     beside = [auxiliary.name for auxiliary in BACKENDS[lock.backend].auxiliaries]
@@ -170,5 +167,5 @@ def _patterns(field: str, patterns: object, what: str, known: Collection[str]) -
 
 def _lanes(lock: type[LockClient]) -> Iterator[str]:
     yield from _patterns("lanes", lock.lanes, "lane", _LANES)
-    if all(lane.not_applicable or lane.workload.name in STRUCK_ALONE for lane in lanes_of(lock.name, lock)):
+    if all(lane.not_applicable or lane.workload.name in STRUCK_ALONE for lane in lanes_of(lock.__name__, lock)):
         yield f"lanes = {lock.lanes!r}: this lock can run in none of them; ('register/*',) suits every lock"

@@ -72,7 +72,6 @@ class Queue:
 class EtcdLock(EtcdSession):
     """See the module. A call returns within its timeout plus three requests (1.8 s) and maybe a login (2 s)."""
 
-    name: ClassVar[str] = "etcd"
     tokens: ClassVar[bool] = True
     fair: ClassVar[bool] = True
     bounds: ClassVar[Mapping[str, float]] = {

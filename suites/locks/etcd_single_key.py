@@ -28,7 +28,6 @@ class EtcdKey(EtcdLock):
     arrival, and a deletion wakes every waiter: compare ``etcd``.
     """
 
-    name: ClassVar[str] = "etcd-key"
     fair: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = besides(("fifo", "herd-free"), EtcdLock.claims)
@@ -87,7 +86,6 @@ class EtcdKeepaliveDies(EtcdKey):
     What is claimed: the lock itself excludes. Nothing is claimed of its holders: one slow answer is an error already.
     """
 
-    name: ClassVar[str] = "etcd-keepalive-dies"
     tokens: ClassVar[bool] = False
     pace: ClassVar[float] = 4.0  # work that lasts longer than the lease, which is what a keep-alive is for
     bounds: ClassVar[Mapping[str, float]] = without(("honest-belief",), EtcdKey.bounds)

@@ -75,7 +75,6 @@ def post(member: str, path: str, body: Mapping[str, Any], timeout: float) -> Map
 class EtcdV3Lock(EtcdSession):
     """See the module. A call returns within its timeout plus three requests (1.8 s)."""
 
-    name: ClassVar[str] = "etcd-v3lock"
     bounds: ClassVar[Mapping[str, float]] = without(("honest-belief",), etcd.EtcdLock.bounds)
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
@@ -158,7 +157,6 @@ class EtcdV3LockChecked(EtcdV3Lock):
     The token is the key's create_revision. No key: a void grant (#11456). The client stops when its lease may be over.
     """
 
-    name: ClassVar[str] = "etcd-v3lock-checked"
     tokens: ClassVar[bool] = True
     bounds: ClassVar[Mapping[str, float]] = etcd.EtcdLock.bounds
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/fence-reads-and-writes")

@@ -22,7 +22,6 @@ class EtcdReadWrite(EtcdLock):
     came later. A writer that leaves wakes all readers that waited for it, and all of them may go in: a useful herd.
     """
 
-    name: ClassVar[str] = "etcd-rw"
     tokens: ClassVar[bool] = False  # readers would need the token of the writer before them, whose key may be gone
     lanes: ClassVar[tuple[str, ...]] = ("share/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*besides(_OTHERS, EtcdLock.claims), Claim("sharing"))
@@ -47,7 +46,6 @@ class EtcdSemaphore(EtcdLock):
     holder's permit comes back. It has no fencing token: with two holders, no order of numbers would tell who is late.
     """
 
-    name: ClassVar[str] = "etcd-semaphore"
     tokens: ClassVar[bool] = False
     fair: ClassVar[bool] = False  # two are granted the lock in whatever order their answers arrive
     permits: ClassVar[int] = 2
@@ -67,7 +65,6 @@ class EtcdReentrant(Reentrant, EtcdLock):
     What its authors claim: the claims of ``etcd``; an inner acquire succeeds at once, an inner release frees nothing.
     """
 
-    name: ClassVar[str] = "etcd-reentrant"
     claims: ClassVar[tuple[Claim, ...]] = (*EtcdLock.claims, Claim("reentrancy", under=(*SOUND, "wipe-server")))
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *EtcdLock.hazards,

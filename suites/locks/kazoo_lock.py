@@ -34,7 +34,6 @@ _LATE: Final = tuple(fault for fault in (*HOLDER_RUNS, *FROZEN_INSIDE, "wipe-ser
 class KazooLock(InSession):
     """kazoo decides how long a call may take, and when it sends pings: the history sees only the worker's writes."""
 
-    name: ClassVar[str] = "kazoo-lock"
     lease: ClassVar[str] = "session"  # what kazoo calls released proves nothing about the session
     # A node that kazoo leaves behind stays for ever: it shows as soon as a session could have ended and another begun.
     bounds: ClassVar[Mapping[str, float]] = {**without(_UNBOUNDED, ZooKeeperLock.bounds), "recovery": 5.0}

@@ -89,7 +89,6 @@ class SessionLock(Declarations):
 
 
 class AdvisoryLock(SessionLock):
-    name: ClassVar[str] = "postgres-session"
     lanes: ClassVar[tuple[str, ...]] = (
         *("leader/unfenced", "set/unfenced", "transfer-opposite/unfenced", "churn/*", "impatient/*"),
         *("transfer/*", "transfer-backoff/*", "crowd/*", "many/*", "inventory/unfenced", "once/*"),

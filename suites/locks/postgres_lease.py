@@ -45,7 +45,6 @@ ONE_SERVER: Final = ("terminate-backends",)
 
 
 class LeaseLock(Declarations):
-    name: ClassVar[str] = "postgres-lease"
     backend: ClassVar[str] = "postgres"
     tokens: ClassVar[bool] = True
     drift: ClassVar[float] = 0.01

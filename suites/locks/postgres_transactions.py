@@ -35,8 +35,8 @@ class TransactionLock(SessionLock):
     while the holder works holds back vacuum, and is ended by idle_in_transaction_session_timeout, if that is set.
     """
 
-    name: ClassVar[str] = "postgres-xact"
     via: ClassVar[str] = "pgbouncer"
+    several: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "impatient/unfenced")
 
     def acquire(self, name: str, timeout: float) -> Grant | None:
@@ -85,8 +85,8 @@ class SemaphoreLock(SessionLock):
     session. So what is true of `postgres-session` is true of each permit.
     """
 
-    name: ClassVar[str] = "postgres-semaphore"
     permits: ClassVar[int] = 2
+    several: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = ("work/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = as_semaphore(CLAIMS)
     hazards: ClassVar[tuple[Hazard, ...]] = as_semaphore(HAZARDS_OF_SESSIONS)

@@ -28,7 +28,6 @@ class BouncerLock(AdvisoryLock):
     Its authors claim nothing. It breaks without a fault, and the only error that tells of it is the release's "false".
     """
 
-    name: ClassVar[str] = "postgres-bouncer"
     via: ClassVar[str] = "pgbouncer"
     min_ttl: ClassVar[float] = MIN_TTL
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
@@ -65,7 +64,6 @@ class HashtextLock(AdvisoryLock):
     fault. A try says "held" of what nobody holds. A client that takes two locks that are one must give it back twice.
     """
 
-    name: ClassVar[str] = "postgres-hashtext"
     pace: ClassVar[float] = 0.5  # longer than a wait for a free lock may take by chance
     lanes: ClassVar[tuple[str, ...]] = ("apart/unfenced",)
     bounds: ClassVar[Mapping[str, float]] = {**without(_UNASKED, BOUNDS), "independence": 0.15}
@@ -96,7 +94,6 @@ class ReadWriteLock(AdvisoryLock):
     What its authors claim: the same as for the exclusive lock, except that readers hold beside each other.
     """
 
-    name: ClassVar[str] = "postgres-rw"
     lanes: ClassVar[tuple[str, ...]] = ("share/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("sharing"))
     hazards: ClassVar[tuple[Hazard, ...]] = WITHOUT_LISTS
@@ -142,7 +139,6 @@ class ReentrantLock(Reentrant, AdvisoryLock):
     is taken once. When the session has ended, the lock cannot be taken again: another client may have it by now.
     """
 
-    name: ClassVar[str] = "postgres-reentrant"
     lanes: ClassVar[tuple[str, ...]] = ("nested/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("reentrancy", under=KEPT))
     hazards: ClassVar[tuple[Hazard, ...]] = (

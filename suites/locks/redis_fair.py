@@ -46,7 +46,6 @@ return 1"""
 
 
 class RedisFair(RedisLock):
-    name: ClassVar[str] = "redis-fair"
     fair: ClassVar[bool] = True
     bounds: ClassVar[Mapping[str, float]] = {
         **RedisLock.bounds,

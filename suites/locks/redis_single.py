@@ -75,7 +75,6 @@ class RedisLock(Declarations):
     and RELEASE answer 1, or 0 when the lock is no longer the owner's.
     """
 
-    name: ClassVar[str] = "redis"
     backend: ClassVar[str] = "redis"
     tokens: ClassVar[bool] = True
     drift: ClassVar[float] = DRIFT

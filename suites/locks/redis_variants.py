@@ -56,7 +56,6 @@ class RedisReadWrite(RedisLock):
 
     _noted = False  # whether the acquire has left a note
 
-    name: ClassVar[str] = "redis-rw"
     lanes: ClassVar[tuple[str, ...]] = ("share/*", "register/fence-reads-and-writes")
     claims: ClassVar[tuple[Claim, ...]] = (*besides(_UNASKED, RedisLock.claims), Claim("sharing"))
     hazards: ClassVar[tuple[Hazard, ...]] = besides(_UNASKED, (*HAZARDS, *TOKEN_HAZARDS, *BY_THE_CLOCK, *BY_LOSS))
@@ -127,7 +126,6 @@ class RedisSemaphore(RedisLock):
     comes back. It is not fair, and has no fencing token: with N holders, no order of numbers would tell who is late.
     """
 
-    name: ClassVar[str] = "redis-semaphore"
     tokens: ClassVar[bool] = False
     permits: ClassVar[int] = PERMITS
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "fail-fast": 1.5, "hand-over": 1.0}
@@ -158,7 +156,6 @@ class RedisReentrant(Reentrant, RedisLock):
     nothing. An inner acquire that finds the lock gone is refused: another client may have had it meanwhile.
     """
 
-    name: ClassVar[str] = "redis-reentrant"
     claims: ClassVar[tuple[Claim, ...]] = (*RedisLock.claims, Claim("reentrancy", under=SOUND))
     hazards: ClassVar[tuple[Hazard, ...]] = (
         *besides(("crash-release",), RedisLock.hazards),
@@ -210,7 +207,6 @@ class RedisWatchdog(RedisLock):
     are never inside at once. There is no fencing token; Redisson has those in another lock, RFencedLock.
     """
 
-    name: ClassVar[str] = "redis-watchdog"
     tokens: ClassVar[bool] = False
     min_ttl: ClassVar[float] = 1.2
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 3.0, "crash-release": 0.5, "fail-fast": 1.5, "hand-over": 1.0}

@@ -35,7 +35,6 @@ _BY_LOSS: Final = (
 
 
 class RedisWait(RedisLock):
-    name: ClassVar[str] = "redis-wait"
     min_ttl: ClassVar[float] = 1.0  # so that a hold lasts from when the replica falls behind to its promotion
     # The replica has to come back as well.
     bounds: ClassVar[Mapping[str, float]] = {**RedisLock.bounds, "recovery": 5.0, "fail-fast": 2.5}

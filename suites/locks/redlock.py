@@ -63,7 +63,6 @@ class Votes:
 
 
 class Redlock(Declarations):
-    name: ClassVar[str] = "redlock"
     backend: ClassVar[str] = "redis"
     lease: ClassVar[str] = "quorum"
     drift: ClassVar[float] = DRIFT

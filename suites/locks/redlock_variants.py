@@ -25,7 +25,6 @@ class RedlockOfThree(Redlock):
     has one vote to spare, not two: if one node did not answer it, any other that loses the lock frees it.
     """
 
-    name: ClassVar[str] = "redlock-3"
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner", "leader/unfenced")
     nodes: ClassVar[tuple[str, ...]] = _FIRST
     hazards: ClassVar[tuple[Hazard, ...]] = (*HAZARDS, *(replace(hazard, nodes=_FIRST) for hazard in BY_ONE_NODE))
@@ -53,7 +52,6 @@ class RedlockUnchecked(Redlock):
     holds, by as much as the answer took. So the lock cannot promise that two are never inside at once.
     """
 
-    name: ClassVar[str] = "redlock-unchecked"
     bounds: ClassVar[Mapping[str, float]] = {"recovery": 6.0, "hand-over": 1.5}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced",)
     pace: ClassVar[float] = 0.3  # after the pause a client finds a holder inside whose lease was over long before
@@ -88,7 +86,6 @@ class RedlockDelayedRestart(Redlock):
     the while.
     """
 
-    name: ClassVar[str] = "redlock-delayed-restart"
     bounds: ClassVar[Mapping[str, float]] = {**Redlock.bounds, "recovery": 7.0}
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "register/compare-owner")
     claims: ClassVar[tuple[Claim, ...]] = (

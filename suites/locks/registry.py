@@ -73,7 +73,7 @@ def load(name: str) -> type[LockClient]:
         raise UnknownLock(f"{name} is no lock: it has no {', '.join(missing)} (see suites/lock.py)")
     if not isinstance(getattr(cls, "backend", None), str):
         raise UnknownLock(f"{name} does not say which backend it runs on: backend = 'redis', for instance")
-    silent = {field: getattr(Declarations, field) for field in Declarations.__annotations__} | {"name": attribute}
+    silent = {field: getattr(Declarations, field) for field in Declarations.__annotations__}
     added = {field: value for field, value in silent.items() if not hasattr(cls, field)}
     own = getattr(cls, "bounds", {})
     if name not in LOCKS and not mutant and isinstance(own, Mapping):

@@ -81,7 +81,6 @@ class ZooKeeperLock(InSession):
     what earlier ones left behind (`_bury`).
     """
 
-    name: ClassVar[str] = "zookeeper"
     tokens: ClassVar[bool] = True
     fair: ClassVar[bool] = True
     bounds: ClassVar[Mapping[str, float]] = {

@@ -22,7 +22,6 @@ class ZooKeeperReadWrite(ZooKeeperLock):
     came later. A writer that leaves wakes all readers that waited for it, and all of them may go in: a useful herd.
     """
 
-    name: ClassVar[str] = "zookeeper-rw"
     tokens: ClassVar[bool] = False  # readers would need the token of the writer before them, whose node may be gone
     lanes: ClassVar[tuple[str, ...]] = ("share/unfenced",)
     claims: ClassVar[tuple[Claim, ...]] = (*besides(_OTHERS, ZooKeeperLock.claims), Claim("sharing"))
@@ -48,7 +47,6 @@ class ZooKeeperSemaphore(ZooKeeperLock):
     has no fencing token: two may hold at once, and no order of numbers would tell who is late.
     """
 
-    name: ClassVar[str] = "zookeeper-semaphore"
     tokens: ClassVar[bool] = False
     fair: ClassVar[bool] = False  # two are granted the lock in whatever order their answers arrive
     permits: ClassVar[int] = 2
@@ -72,5 +70,4 @@ class ZooKeeperReentrant(Reentrant, ZooKeeperLock):
     nothing. After an interruption the client believes in no grant, and refuses an inner acquire, whatever the session.
     """
 
-    name: ClassVar[str] = "zookeeper-reentrant"
     claims: ClassVar[tuple[Claim, ...]] = (*ZooKeeperLock.claims, Claim("reentrancy", under=(*SOUND, "wipe-server")))

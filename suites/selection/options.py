@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -17,9 +17,6 @@ from suites.lanes.lane import WORKLOADS
 from suites.locks import registry
 from suites.selection.bad_option import BadOption, raised_as
 from suites.selection.profiles import PROFILES
-
-MOST_WORKERS: Final = 1_000
-MOST_KEYS: Final = 100_000
 
 
 def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str, Any]]:
@@ -48,10 +45,10 @@ def options(error: Callable[[str], Exception] = BadOption) -> dict[str, dict[str
     add("--plan", plan, **repeatable, metavar="FILE")
     workload = f"only this workload, also of a lock that does not declare it; repeatable. One of: {workloads}"
     add("--workload", workload, **names)
-    several = _whole(2, MOST_WORKERS, ": with one worker nothing is contended")
+    several = _whole(2, 1_000, ": with one worker nothing is contended")
     add("--workers", "how many workers compete for the locks of each lane", type=several, metavar="N")
     keys = "how many locks each lane has; where more than workers, every other round asks for the first"
-    add("--keys", keys, type=_whole(1, MOST_KEYS), metavar="K")
+    add("--keys", keys, type=_whole(1, 100_000), metavar="K")
     ttl = "TTL of every lock, in seconds (default: the shortest that each lock is worth trying with)"
     add("--ttl", ttl, type=_positive, metavar="S")
     rate = "how many rounds the workers of each lane begin per second, whether those before have ended or not"

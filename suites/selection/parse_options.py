@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ _ALL: Final = f"{', '.join(FAULTS)}, {NO_FAULT} (no fault)"
 def parse(option: Any) -> Selection:
     """option: pytest's parsed options. Raises BadOption."""
     profile = known("smoke" if option.quick else option.profile, PROFILES, "profile")
+    profile = replace(profile, locks=None) if option.lock else profile
     if option.quick and option.profile not in ("default", profile.name):
         raise BadOption(f"--quick and --profile {option.profile}: a run does one or the other")
     mutants = [mutant for name in option.lock if (mutant := mutant_of(name)) is not None]

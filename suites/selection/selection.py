@@ -17,7 +17,7 @@ from infra.target.external_cluster import External
 from infra.target.hooks import Hooks
 from results.record import NotRun, grouped
 from results.stages import BASELINE, CANDIDATE, CLIENTS
-from suites.lanes.lane import Lane, fewest, longest_ttl, meets, most_telling
+from suites.lanes.lane import STRUCK_ALONE, Lane, fewest, longest_ttl, meets, most_telling
 from suites.lock import LockClient
 from suites.locks import registry
 from suites.selection import bugs_of_certification, shards, upgrade_stages
@@ -152,8 +152,8 @@ class Selection:
             return lane in self.planted and bugs_of_certification.belongs(lane, column)
         if not meets(lane, self.fault_names(column, lane.backend)):
             return False
-        special = self.special(lane)
-        if special is not None and not special:
+        special = self.special[lane]
+        if special == ():
             return False
         if self.named:
             return True
@@ -180,13 +180,22 @@ class Selection:
         """Lock → (lanes that are tried as usual, other lanes with the faults under which they are tried instead)."""
         by_lock = {}
         for lock, lanes in grouped(self.lanes, lambda lane: lane.lock).items():
-            special = [(lane, self.special(lane)) for lane in lanes if lane.not_applicable is None]
+            special = [(lane, self.special[lane]) for lane in lanes if lane.not_applicable is None]
             usual = tuple(lane for lane, faults in special if faults is None)
             by_lock[lock] = usual, [(lane, faults) for lane, faults in special if faults is not None]
         return by_lock
 
-    def special(self, lane: Lane) -> tuple[str, ...] | None:
-        """The faults under which the profile tries such a lane (`Profile.lanes`); None if it is tried as usual."""
+    @cached_property
+    def special(self) -> Mapping[Lane, tuple[str, ...] | None]:
+        """Lane → the faults under which the profile tries it (`Profile.lanes`); None if it is tried as usual, also if
+        the profile leaves out all lanes of its lock but those for faults of their own.
+        """
+        special = {lane: self._by_profile(lane) for lane in self.lanes}
+        usual = (lane for lane in self.lanes if lane.not_applicable is None and lane.workload.name not in STRUCK_ALONE)
+        tried = {lane.lock for lane in usual if special[lane] != ()}
+        return {lane: under if lane.lock in tried else under or None for lane, under in special.items()}
+
+    def _by_profile(self, lane: Lane) -> tuple[str, ...] | None:
         if lane.lock_name in registry.CONTROLS or lane.load.workload:
             return None
         return self.profile.special(f"{lane.workload.name}/{lane.store}")

@@ -39,8 +39,13 @@ CALM: Final = 1.0  # seconds without a fault before each step, in which waiting 
 
 def rolling_plan(column: str, backend: str, seed: int, ttl: float, old: str, new: str, members: Members) -> Plan:
     """old, new: versions, as the user spelled them. ttl: the longest of the lanes, in seconds."""
-    rng = random.Random(f"{seed}:{column}")
-    return Plan(column, backend, seed, tuple(_steps(column, backend, rng, ttl, old, new, members)), members)
+    if column in (LEADER_LAST, LEADER_FIRST):
+        first, rng = FOLLOWER if column == LEADER_LAST else LEADER, random.Random(f"{seed}:{column}")
+        steps = tuple(_upgrade(first, backend, rng, ttl, new, members))
+    else:
+        count = len(members) if column == END else len(members) // 2 + 1
+        steps = (_roll(new, FOLLOWER, count), _roll(old, FOLLOWER, count))
+    return Plan(column, backend, seed, steps, members)
 
 
 def clients_plan(backend: str, seed: int, ttl: float) -> Plan:
@@ -58,17 +63,6 @@ def impossible(column: str, backend: str, old: str, new: str) -> str | None:
     if column != END and len(BACKENDS[backend].members) == 1:
         return "a single server has no mixed state"
     return None
-
-
-def _steps(
-    column: str, backend: str, rng: random.Random, ttl: float, old: str, new: str, members: Members
-) -> Iterator[Step]:
-    if column in (LEADER_LAST, LEADER_FIRST):
-        yield from _upgrade(FOLLOWER if column == LEADER_LAST else LEADER, backend, rng, ttl, new, members)
-    else:
-        count = len(members) if column == END else len(members) // 2 + 1
-        yield _roll(new, FOLLOWER, count)
-        yield _roll(old, FOLLOWER, count)
 
 
 def _upgrade(first: str, backend: str, rng: random.Random, ttl: float, new: str, members: Members) -> Iterator[Step]:

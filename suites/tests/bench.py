@@ -20,7 +20,7 @@ from suites.locks import registry
 from suites.worker import gates, recorder, store_client
 from suites.worker.critical_section import Section
 from suites.worker.lease_renewal import Holding, LeaseRenewal
-from suites.worker.pool import ForkServer, Handle
+from suites.worker.pool import ForkServer, Handle, state_of
 from suites.worker.process_spec import Process, Spec
 from suites.worker.worker import Worker
 
@@ -304,10 +304,7 @@ def specs(folder: str, lock: str) -> list[Spec]:
 
 
 def gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
+    return state_of(pid) in "ZX"
 
 
 def await_gone(pids: Sequence[int]) -> None:

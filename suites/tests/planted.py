@@ -154,7 +154,6 @@ class Undeclared:
 class Leaky(RedisLock):
     """Tells its password in its errors, as a client library might do that quotes its arguments."""
 
-    name: ClassVar[str] = "leaky"
     _told = ""
     _attempts: "itertools.count[int]"
 

@@ -252,19 +252,6 @@ class TestTheGate:
         assert first["inv"] >= thawed + later * 1e9
         bench.await_rows(F.RENEW, before + 2)
 
-    def test_a_hung_renewal_that_is_thawed_too_late_is_sent_all_the_same(self, bench: Bench[Fake]) -> None:
-        gates.arm(bench.page, Gate.IN_RENEWAL, Action.STALL, lambda: True)
-        holding = bench.hold()
-        held(bench.page, Gate.IN_RENEWAL)
-        holding.expires = now()
-        (lost,) = bench.await_rows(F.LOST, 1)
-        assert (lost["owner"], lost["sent"]) == (holding.grant.owner, holding.expires)
-        assert bench.rows(F.RENEW).size == 0
-        gates.thaw(bench.page, Gate.IN_RENEWAL)
-        late = bench.await_rows(F.RENEW, 1)[0]
-        assert late["owner"] == holding.grant.owner
-        assert late["inv"] >= lost["ret"]
-
     def test_a_client_waiting_in_a_session_is_caught_at_a_gate_of_its_own(self, in_session: Bench[FakeSession]) -> None:
         gates.arm(in_session.page, Gate.WHILE_WAITING, Action.STALL, lambda: True)
         in_session.await_rows(F.KEEP_ALIVE, 2, Outcome.OK)

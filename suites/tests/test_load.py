@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 import time
 import zlib
 from argparse import Namespace
@@ -19,17 +20,18 @@ import pytest
 
 from checkers.history.history import read_recording
 from checkers.row_format import F
-from checkers.tests.build import cases
+from checkers.tests.build import cases, message_of
 from suites import rounds
 from suites.lanes.lane import WORKLOADS, Lane, Load, key_names, lanes_of
 from suites.lock import LockClient, now
 from suites.locks import registry
 from suites.selection.shards import expected
+from suites.terminal import to_come
 from suites.tests.bench import MODULE, await_, specs, started
 from suites.tests.selections import asked, collected, refused
 from suites.trial import launch
 from suites.trial.metadata import about
-from suites.worker.pool import ForkServer, Handle
+from suites.worker.pool import ForkServer
 from suites.worker.process_spec import Spec
 from suites.worker.worker import HOT_SHARE
 
@@ -111,6 +113,11 @@ def test_a_named_workload_is_tried_undeclared_unless_the_lock_cannot_run_it() ->
     selection = asked(lock=["redis"], workload=["transfer"], faults=["none"])
     assert [lane.name for lane in selection.lanes] == ["redis/transfer/unfenced"]
     assert "no workload share" in refused(lock=["redis"], workload=["share"])
+    for lock, lacks in (
+        ("get-then-del", "renews nothing, and each hold of churn"),
+        ("postgres-xact", "holds one lock at"),
+    ):
+        assert to_come(asked(lock=[lock], workload=["churn"]), 1).startswith(f"to come: nothing: {lock} {lacks}")
 
 
 def test_the_load_is_stored_with_the_trial_and_counted_in_its_expected_time() -> None:
@@ -156,6 +163,14 @@ def test_each_run_has_the_next_seed(option: dict[str, Any], answers: list[int], 
     assert ran == [["suites/", "--lock", "redis", "-q", "--seed", str(seed)] for seed in seeds]
 
 
+def test_a_run_that_gets_a_sigterm_counts_as_interrupted_however_it_ends(tmp_path: Path) -> None:
+    with patch("subprocess.Popen") as run:
+        run.return_value.wait.side_effect = functools.partial(signal.raise_signal, signal.SIGTERM)
+        assert rounds.run_pytest([], tmp_path) == pytest.ExitCode.INTERRUPTED
+        assert message_of(rounds.Unfinished, rounds.run_in, tmp_path, []).startswith("this run did not come")
+    assert run.return_value.terminate.call_count == 2
+
+
 def test_pytest_repeats_a_run_only_if_several_runs_are_asked_for() -> None:
     for resume, count, until_failed in ((None, None, False), (None, 1, False), ("last", 3, True)):
         assert not rounds.several(Namespace(resume=resume, count=count, until_failed=until_failed))
@@ -168,11 +183,7 @@ def _worked(given: Sequence[Spec], least: int) -> tuple[npt.NDArray[Any], int]:
     """What workers recorded until each had asked more than `least` times, and when (ns) they were about to begin."""
     with closing(ForkServer([f"{MODULE}:Free"])) as server:
         handles, go = started(server, given), now()
-
-        def asked_enough(handle: Handle) -> bool:
-            return int((read_recording(handle.spec.recording)["f"] == F.ACQUIRE).sum()) > least
-
-        await_(lambda: all(map(asked_enough, handles)))
+        await_(lambda: all((read_recording(each.spec.recording)["f"] == F.ACQUIRE).sum() > least for each in handles))
         return np.concatenate([read_recording(handle.spec.recording).copy() for handle in handles]), go
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import call, patch
 
 import pytest
 
@@ -26,7 +26,7 @@ from results.tests import samples
 from results.tests.judged import FOLDER, judged, kept
 from results.tests.upgrades import closed
 from suites.__main__ import main as suites
-from suites.commands import literature, mutants, readme, track_record
+from suites.commands import cycles, literature, mutants, readme, soak, track_record
 from suites.commands.cycles import DRAWN, STORES, drawn_on, lanes_on
 from suites.commands.literature import STATEMENTS, Probe, Statement
 from suites.commands.mutants import Catch, Result, Score
@@ -193,7 +193,7 @@ def test_a_correct_lock_that_fails_is_an_alarm(tmp_path: Path, monkeypatch: pyte
     trials = [tried(tmp_path, n, lock, Verdict.VIOLATED) for n, lock in enumerate(("redis", bug.lock_name))]
     made = samples.run(tmp_path / "run", *trials)
     made.close({})
-    monkeypatch.setattr(mutants, "_run", lambda *_: made)
+    monkeypatch.setattr(mutants, "run_in", lambda *_: made)
     scores, failures = mutants._tried([bug], [], 1, tmp_path)
     assert list(scores) == [bug.name]
     assert list(map(mutants._alarm, failures)) == [
@@ -345,6 +345,15 @@ def test_only_a_regression_that_a_bug_of_a_release_explains_is_right(tmp_path: P
         assert ran.call_count == 4  # what was tried is not tried again
         assert [(each.bug, each.new) for each in track_record.stored() if each.right] == [("fifo", "8.0")]
         assert "7.0 → 8.0: as it should be in 1 of 1" in readme._track_record()
+
+
+def test_cycles_have_the_shape_that_is_asked_for(tmp_path: Path) -> None:
+    with patch.object(cycles, "OwnEnvironment") as own, patch.object(cycles, "run_trial") as run:
+        run.return_value.lanes = ()
+        assert soak.main(1, 9, ["etcd"], ["etcd=five"], tmp_path / "done", tmp_path / "failed") == 0
+        cycles.Cycles(shapes=["etcd=five"]).run_fault("restart-rolling", 1, lanes_on("etcd"))
+    assert own.start.call_args_list == [call(shapes={"etcd": "five"})] * 2
+    assert (run.call_args.args[0].shape, len(run.call_args.args[0].plan.steps[0].options["nodes"])) == ("five", 5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import signal
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import unescape
 from pathlib import Path
 from unittest.mock import patch
@@ -49,7 +51,7 @@ class Suite:
         status = self.statuses.get(job.name, int(any(word.fails for word in self.words.values())))
         about = {name: night.product[name] for name in ("seed", "profile")}
         about |= {"shard": str(job.shard), "versions": {job.backend: job.version}}
-        run = Run.create(results, {**about, "command": job.command(night.options, results)[2:]})
+        run = Run.create(results, {**about, "command": ["pytest", *job.words(night.options, results)]})
         history = stale_write()
         broke = stale_result(history)
         judgements = tuple(
@@ -60,7 +62,7 @@ class Suite:
         )
         told = {"backend": job.backend, "version": job.version, "seed": 1, "attempt": 1, "column": "freeze-holder"}
         run.save_trial(TrialRecord("redis-freeze-holder-1", told, (LaneRecord(history, judgements),)))
-        if status != nightly.INTERRUPTED:
+        if status != pytest.ExitCode.INTERRUPTED:
             run.close({"exit status": status})
         return status
 
@@ -125,9 +127,8 @@ class TestPlan:
 
 
 def test_a_job_asks_for_its_own_part_only() -> None:
-    command = nightly.Job("redis", "7.0", Shard(2, 3)).command(["--profile", "smoke", "-q"], Path("r"))
-    assert command[1:] == [
-        "-m", "pytest", "suites/", "--profile", "smoke", "-q", "--backend", "redis", "--version-of", "redis=7.0",
+    assert nightly.Job("redis", "7.0", Shard(2, 3)).words(["--profile", "smoke", "-q"], Path("r")) == [
+        "suites/", "--profile", "smoke", "-q", "--backend", "redis", "--version-of", "redis=7.0",
         "--shard", "2/3", "--results", "r",
     ]  # fmt: skip
 
@@ -186,7 +187,7 @@ class TestNights:
 
 class TestInterrupted:
     def test_missing_shards_are_run(self, suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
-        suite.statuses["redis-7.0-1of1"] = nightly.INTERRUPTED
+        suite.statuses["redis-7.0-1of1"] = pytest.ExitCode.INTERRUPTED
         assert suite.night(asked=LITTLE) == 2
         assert "--resume goes on with" in capsys.readouterr().err
         assert suite.runs() == []
@@ -227,7 +228,7 @@ def test_neither_an_interrupt_nor_a_bug_ends_with_the_status_of_a_worse_lock(
     assert "ZeroDivisionError" in capsys.readouterr().err
     monkeypatch.setattr(nightly, "_run_job", RUN_JOB)
     with patch("subprocess.Popen") as started:
-        started.return_value.wait.side_effect = [KeyboardInterrupt, 1]
+        started.return_value.wait.side_effect = partial(signal.raise_signal, signal.SIGINT)
         assert suite.night() == 2
     assert "--resume goes on with" in capsys.readouterr().err
 

@@ -18,7 +18,7 @@ from infra.faults.workers.between_requests import TWO
 from suites.lanes.lane import LOCK_GONE, Lane, lane_named, meets
 from suites.locks import registry
 from suites.selection.parse_options import EVERY_FAULT
-from suites.selection.profiles import BOUNDARIES, DEFAULT, FEW, PROFILES
+from suites.selection.profiles import BOUNDARIES, DEFAULT, FEW, PROFILES, SMOKE
 from suites.selection.selection import TAPPED_WORKERS, WORKERS, Selection
 from suites.tests.selections import LOCK, USAGE, asked, collected, lock_file, refused
 from suites.trial.metadata import about
@@ -116,11 +116,13 @@ class TestCases:
         names = {name for name in registry.LOCKS if registry.load(name).backend == "redis"}
         assert {lane.lock_name for lane in asked(backend=["redis"]).lanes} == names
 
-    def test_a_quick_run_takes_two_lanes_of_each_lock_and_few_faults_unless_others_are_named(self) -> None:
+    def test_a_quick_run_takes_two_lanes_of_each_lock_and_few_faults(self, tmp_path: Path) -> None:
         run = asked(lock=["redis-reentrant"], quick=True)
         tried = [lane.name.partition("/")[2] for lane in run.lanes if lane.workload.name != "pairs"]
         assert (run.faults, tried) == (PROFILES["smoke"].faults, ["register/fence-reads-and-writes", "set/unfenced"])
         assert asked(lock=["etcd"], quick=True, faults=["kill-holder"]).faults == ("kill-holder",)
+        for name in (lock_file(tmp_path, f"{LOCK}    lanes = ('leader/*', 'crowd/*')\n"), "mutant:steals-early"):
+            assert all(asked(lock=[name], quick=True).runnable("redis", fault) for fault in SMOKE)
 
     def test_a_lock_without_tokens_has_no_fence_and_the_case_says_so(self) -> None:
         run = asked(lock=["redlock"], faults=["none"])
@@ -223,11 +225,11 @@ class TestWhatAProfileTries:
         for fault in sorted({*run.faults} - {*BOUNDARIES}):  # which have lanes of their own
             tried = [lane for lane in run.lanes if run.tries(lane, fault)]
             for lane in run.lanes:
-                usual = run.special(lane) is None and lane.lock_name not in registry.CONTROLS
+                usual = run.special[lane] is None and lane.lock_name not in registry.CONTROLS
                 if usual and run.not_applicable(lane, fault) is None:
                     of_lock = [answers(other, fault) for other in tried if other.lock is lane.lock]
                     assert answers(lane, fault) <= set().union(*of_lock), (lane.name, fault)
-        correct = {lane for lane in run.lanes if run.special(lane) is None and lane.lock_name not in registry.CONTROLS}
+        correct = {lane for lane in run.lanes if run.special[lane] is None and lane.lock_name not in registry.CONTROLS}
         assert {lane for lane in correct if run.tries(lane, "freeze-holder")} == correct
         assert len({lane for lane in correct if run.tries(lane, "kill-server")}) < len(correct) / 2
 
@@ -260,7 +262,7 @@ class TestWhatAProfileTries:
     def test_nothing_is_left_out_of_what_was_named_or_of_the_whole_product(self, given: dict[str, object]) -> None:
         run = asked(**given)
         faults = [fault for fault in run.faults if not fault.startswith(STORM)]
-        usual = [lane for lane in run.lanes if run.special(lane) is None or (run.named and run.special(lane))]
+        usual = [lane for lane in run.lanes if run.special[lane] is None or (run.named and run.special[lane])]
         assert all(run.tries(lane, fault) for lane in usual for fault in faults if meets(lane, (fault,)))
 
     def test_pairs_meet_the_faults_that_are_made_for_them_and_nothing_else(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from checkers import row_format
 from checkers.history.history import read_recording
-from checkers.row_format import Action, F, Gate, Outcome, Reason, State
+from checkers.row_format import Action, Command, F, Gate, Outcome, Reason, State
 from checkers.tests.build import cases, message_of, there
 from suites.lanes.lane import lanes_of
 from suites.lock import Grant, now
@@ -112,13 +112,16 @@ class TestTheirEnd:
             assert set(read_recording(handle.spec.recording)["outcome"]) == {Outcome.OK}
 
     def test_a_worker_that_does_not_end_is_killed_and_named(self, server: ForkServer, tmp_path: Path) -> None:
-        handles = running(server, tmp_path)
-        handles[1].signal(signal.SIGSTOP)
-        assert server.await_condition(handles[1].frozen, SOON)
-        assert server.finish([handles[0], handles[2]], SOON) == []
-        assert server.finish([handles[1]], 0.1) == [handles[1]]
-        assert handles[1].killed
-        await_gone([handles[1].pid])
+        first, second, third = running(server, tmp_path)
+        for handle in (first, second):
+            handle.signal(signal.SIGSTOP)
+        assert server.await_condition(lambda: first.frozen() and second.frozen(), SOON)
+        first.ask(Command.FINISH)
+        os.kill(first.pid, signal.SIGKILL)
+        assert server.finish([first, third], SOON) == [first], "somebody else killed it"
+        assert server.finish([second], 0.1) == [second]
+        assert (first.killed, second.killed) == (False, True)
+        await_gone([second.pid])
 
 
 class TestABug:

@@ -51,7 +51,6 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", registry.LOCKS)
 def test_every_lock_declares_what_is_asked_of_it(name: str) -> None:
     cls = lock(name)
-    assert cls.name == name
     assert 0 < cls.min_ttl <= 2
     assert 0 <= cls.drift < 0.1
     assert cls.grain < cls.min_ttl / 2
@@ -87,7 +86,7 @@ def test_the_answer_to_a_bad_lock_says_what_is_missing_or_what_exists(file: Path
 
 def test_a_lock_in_a_file_is_loaded_and_gets_defaults_for_what_it_does_not_declare(file: Path) -> None:
     cls: type[LockClient] = lock(f"{file}:Mine")
-    assert (cls.name, cls.backend, cls.claims, cls.tokens) == ("Mine", "redis", (), False)
+    assert (cls.backend, cls.claims, cls.tokens) == ("redis", (), False)
     assert lock(f"{file}:Mine").__mro__[1] is cls.__mro__[1]
 
 

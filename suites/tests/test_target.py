@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from socketserver import StreamRequestHandler, TCPServer
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self, cast
+from unittest.mock import Mock
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -34,7 +35,6 @@ WORLD = cast(
 
 
 class Lock:
-    name: ClassVar[str] = "mine"
     min_ttl: ClassVar[float] = 0.1
     done: ClassVar[list[str]] = []
     raises: ClassVar[list[Exception]] = []
@@ -70,7 +70,7 @@ def _anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask() -> None:
-    target_cleanup.ask_admission(WORLD, "redis", [cast(type[LockClient], Lock)])
+    target_cleanup.ask_admission(WORLD, "redis", {"mine": cast(type[LockClient], Lock)})
 
 
 def test_a_lock_is_taken_and_released_and_its_traces_are_swept() -> None:
@@ -103,7 +103,8 @@ def test_an_error_is_reported_without_the_password(error: Exception, says: str) 
 def test_traces_that_cannot_be_swept_are_reported_and_nothing_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lock, "sweep", raising(Refused(Reason.UNAVAILABLE, f"AUTH {SECRET}")))
     said: list[str] = []
-    target_cleanup.sweep(WORLD, "redis", [(cast(type[LockClient], Lock), ["a", "b"])], said.append)
+    lane = Mock(keys=("a", "b"), lane=Mock(lock=Lock, lock_name="mine"))
+    target_cleanup.sweep(WORLD, "redis", [lane], said.append)
     assert said == ["  mine: left behind on redis: a, b (unavailable: AUTH ***)"]
 
 

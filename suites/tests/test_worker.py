@@ -178,6 +178,21 @@ class TestWriting:
         at_work.renewal.close()
 
 
+def test_a_worker_that_gave_up_waits_for_no_crowd(at_work: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, crowds, waited = at_work.recorder.page, list[float](), list[int]()
+    page[row_format.RUN] = row_format.Command.GO
+
+    def in_turn() -> None:
+        waited.append(len(crowds))
+        at_work._cancelled = len(waited) == 1
+        page[row_format.RUN] = row_format.Command.FINISH if len(waited) == 5 else row_format.Command.GO
+
+    monkeypatch.setattr(time, "sleep", lambda seconds: crowds.extend([seconds] if seconds else []))
+    monkeypatch.setattr(at_work, "_round", in_turn)
+    at_work.run()
+    assert waited == [1, 1, 2, 3, 3]
+
+
 def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", bench.SOON)
     at_work = a_worker(spec, FakeSession, monkeypatch)
@@ -204,10 +219,11 @@ def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pyt
     assert not at_work.renewal._sentinel.is_alive()
 
 
-def test_process_numbers_never_meet(spec: Spec) -> None:
+def test_process_numbers_never_meet_and_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
     seen: list[int] = []
     for number, generation in product(range(spec.count), range(3)):
         made = replace(spec, number=number, generation=generation)
+        assert made.group == f"c{number % 3 + 1}"
         for first in (made.first_process, made.first_process + made.count):
             process = Process(first, made.step)
             for _ in range(50):
@@ -215,10 +231,6 @@ def test_process_numbers_never_meet(spec: Spec) -> None:
                 seen.append(process.number)
                 process.crashed()
     assert len(set(seen)) == len(seen)
-
-
-def test_workers_are_dealt_to_the_client_groups(spec: Spec) -> None:
-    assert [replace(spec, number=number).group for number in range(4)] == ["c1", "c2", "c3", "c1"]
 
 
 def test_the_row_of_an_acquire_has_wake_ups_place_in_line_and_patience(a_worker: MakeWorker) -> None:

@@ -115,12 +115,6 @@ def test_two_wall_clocks_of_a_lane_are_moved_apart_until_they_are_let_go(team: T
     assert told == [20, 0, 0]
 
 
-def test_a_kill_after_a_renewal_names_the_job_and_not_its_renewal(team: Team) -> None:
-    victim, handle = team.catch("after-renewal", "kill")
-    assert team.await_(lambda: handle.exited is not None)
-    assert victim.process // handle.spec.count % 2 == 0
-
-
 @pytest.mark.parametrize("gate", OF_EACH_THREAD)
 def test_a_frozen_process_does_nothing_at_all_and_then_goes_on(team: Team, gate: Gate) -> None:
     victim, handle = team.catch(gate, "freeze")
@@ -146,9 +140,9 @@ def test_a_frozen_process_does_nothing_at_all_and_then_goes_on(team: Team, gate:
         assert F.RELEASE in set(main["f"].tolist())
 
 
-@pytest.mark.parametrize("gate", MAIN)
-def test_the_lock_of_a_hung_job_is_renewed_all_the_while(team: Team, gate: Gate) -> None:
-    victim, handle = team.catch(gate, "stall")
+@pytest.mark.parametrize(("gate", "action"), [*((gate, "stall") for gate in MAIN), ("after-acquire", "call")])
+def test_the_lock_of_a_hung_job_is_renewed_all_the_while(team: Team, gate: Gate, action: Action) -> None:
+    victim, handle = team.catch(gate, action, seconds=3600.0)
     assert victim.target == f"worker {handle.spec.number} of {LANE}"
     team.pause(2 * TTL)
     assert team.await_(lambda: len(renewals(handle, since=victim.at)) >= 4)
@@ -196,19 +190,11 @@ def test_a_call_ends_by_itself_after_its_time(team: Team) -> None:
     assert F(first["f"]) is F.READ
 
 
-def test_the_lock_is_renewed_during_a_call(team: Team) -> None:
-    victim, handle = team.catch("after-acquire", "call", seconds=3600.0)
-    assert team.await_(lambda: len(renewals(handle, since=victim.at)) >= 2)
-    thawing = now()
-    assert rows(handle, main=True, since=victim.at, until=thawing).size == 0
-    team.control.thaw(victim)
-    assert team.await_(lambda: team.control.settled(victim))
-
-
-@pytest.mark.parametrize("gate", OF_EACH_THREAD)
+@pytest.mark.parametrize("gate", [*OF_EACH_THREAD, "after-renewal"])
 def test_a_killed_process_ends_where_it_was(team: Team, gate: Gate) -> None:
     victim, handle = team.catch(gate, "kill")
     assert handle.exited == -signal.SIGKILL
+    assert victim.process // handle.spec.count % 2 == 0, "the job is named and not its renewal"
     assert gates.killed_at(handle.page) == victim.at < handle.ended <= now()
     assert rows(handle, main=gate in MAIN, since=victim.at).size == 0
     team.control.let_go("hand")

@@ -239,8 +239,7 @@ class RunningTrial:
             self.writes.clear()
         if not self.environment.ours:
             target_cleanup.await_ends([handle.pid for handle in self.handles])
-            traces = ((lane.lane.lock, lane.keys) for lane in self.lanes)
-            target_cleanup.sweep(self.environment, self.trial.backend, traces, lambda line: self.tell(says(line)))
+            target_cleanup.sweep(self.environment, self.trial.backend, self.lanes, lambda line: self.tell(says(line)))
 
     def judged(self, histories: Sequence[History]) -> TrialRecord:
         """The record of the trial to store, with the judgements of each lane."""

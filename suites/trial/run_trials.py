@@ -79,8 +79,8 @@ class TrialEnvironment:
                 )
         self._environment.ensure(backend, version)
         if backend in targets:
-            locks = (lane.lock for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)
-            target_cleanup.ask_admission(self._environment, backend, locks)
+            there = (lane for lane in self._selection.lanes if lane.backend == backend and not lane.lock.via)
+            target_cleanup.ask_admission(self._environment, backend, {lane.lock_name: lane.lock for lane in there})
         self._tell(Event("ready", {"backend": backend, "seconds": round(time.monotonic() - began, 1)}))
         return self._environment
 

@@ -83,10 +83,14 @@ class Handle:
 
     def signal(self, number: signal.Signals) -> None:
         if self.exited is None:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-            except ProcessLookupError:
-                pass
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether somebody else, such as a kernel without memory, killed the worker after it was asked to finish."""
+        asked = self.page[row_format.RUN] == Command.FINISH
+        return asked and self.exited == -signal.SIGKILL and not (self.killed or self.doomed)
 
     def reason(self) -> str:
         """Why the worker broke or ended by itself: a line, then the traceback if there is one."""
@@ -189,7 +193,7 @@ class ForkServer:
             while mine.has_said():
                 self._take(mine.read())
         for handle in self.handles.values():
-            ended = handle.exited not in (None, 0) and not (handle.killed or handle.doomed)
+            ended = handle.exited not in (None, 0) and not (handle.killed or handle.doomed or handle.cut_short)
             if ended or handle.state is State.BROKEN:
                 raise WorkerBroke(f"{handle.spec.name} broke: {handle.reason()}", {handle.spec.lane})
 
@@ -227,7 +231,9 @@ class ForkServer:
         handle.signal(signal.SIGKILL)
 
     def finish(self, handles: Sequence[Handle], timeout: float) -> list[Handle]:
-        """Ask workers to finish, kill those that do not, and return the killed: their last operations are unknown."""
+        """Ask workers to finish, kill those that do not, and return the killed, also those that somebody else killed:
+        their last operations are unknown.
+        """
         for handle in handles:
             handle.ask(Command.FINISH)
         self.await_condition(lambda: all(handle.exited is not None for handle in handles), timeout)
@@ -237,7 +243,7 @@ class ForkServer:
         self.await_condition(lambda: all(handle.exited is not None for handle in stuck), 5)
         for handle in handles:
             self.handles.pop(handle.pid, None)
-        return stuck
+        return [*stuck, *(handle for handle in handles if handle.cut_short)]
 
     def close(self) -> None:
         """End the fork server, which kills its workers."""

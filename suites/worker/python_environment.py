@@ -106,17 +106,14 @@ def with_libraries(python: Interpreter, wanted: Mapping[str, str]) -> Interprete
                     machine.run([python.path, "-m", "venv", "--clear", "--without-pip", str(folder)])
                     (packages,) = folder.glob("lib/python*/site-packages")
                     (packages / "beside.pth").write_text("".join(f"{path}\n" for path in python.packages))
-                install = ["--python", program, "install", "--quiet", "--upgrade", *needed]
-                machine.run([sys.executable, "-m", "pip", *_QUIET, *install], timeout=INSTALLS_WITHIN)
+                pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--python", program]
+                machine.run([*pip, "install", "--quiet", "--upgrade", *needed], timeout=INSTALLS_WITHIN)
                 done.touch()
             except Failed as error:
                 if not done.exists():
                     shutil.rmtree(folder, ignore_errors=True)
                 raise BadInterpreter(f"{' and '.join(needed)}: {error}") from error
     return ask(program)
-
-
-_QUIET: Final = ("--disable-pip-version-check", "--no-input")
 
 
 def _requirement(library: str, version: str) -> str:

@@ -23,7 +23,6 @@ class Apart(Workload):
     name: ClassVar[str] = "apart"
     order: ClassVar[tuple[int, ...]] = (0, 1)
     keys: ClassVar[int] = 20
-    workers: ClassVar[int] = 3
     unasked: ClassVar[tuple[str, ...]] = ("crash-release",)  # nobody waits for the lock of the third
 
     def section(self, hold: HeldLock) -> None:
@@ -38,6 +37,7 @@ class Transfer(Workload):
     """
 
     name: ClassVar[str] = "transfer"
+    several: ClassVar[bool] = True
     properties: ClassVar[tuple[str, ...]] = ("no-lost-update", "deadlock-free")
     order: ClassVar[tuple[int, ...]] = (0,)
     keys: ClassVar[int] = 2
@@ -98,6 +98,7 @@ class Churn(Workload):
     """
 
     name: ClassVar[str] = "churn"
+    several: ClassVar[bool] = True
     order: ClassVar[tuple[int, ...]] = (0, 1)
     returns: ClassVar[bool] = True
     holds: ClassVar[float] = 2.0  # a term, and the requests for the others

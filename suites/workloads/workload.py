@@ -96,6 +96,7 @@ class Workload(ABC):
     late: ClassVar[bool] = False
     again: ClassVar[bool] = True  # whether it may, between two grants, release once more what it has released
     readers: ClassVar[float] = 0.0  # share of the workers that acquire as readers, in turns, if the lock can be shared
+    several: ClassVar[bool] = False  # whether the section acquires other locks as well
     nests: ClassVar[bool] = False  # whether the section acquires the held lock again, if the lock allows that
     # Indices of the keys that workers acquire first, dealt out in turn; empty: a random key. A worker that alone asks
     # for its key takes a new key, as long as there are some, when a request got no answer: nobody knows what keeps the

@@ -30,7 +30,6 @@ FORGOTTEN: Final = 3600.0
 
 
 class LockFile(Endless):
-    name: ClassVar[str] = "lockfile"
     lanes: ClassVar[tuple[str, ...]] = UNFENCED
     bounds: ClassVar[Mapping[str, float]] = {"crash-release": 0.3}
     claims: ClassVar[tuple[Claim, ...]] = tuple(Claim(name, under=(ANY,)) for name in EXCLUSION)

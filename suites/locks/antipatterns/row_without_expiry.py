@@ -26,7 +26,6 @@ _FREE: Final = "DELETE FROM fencepost.rows_without_expiry WHERE name = $1 AND ow
 
 
 class RowWithoutExpiry(Endless):
-    name: ClassVar[str] = "row-without-expiry"
     backend: ClassVar[str] = "postgres"
     min_ttl: ClassVar[float] = MIN_TTL
     lanes: ClassVar[tuple[str, ...]] = UNFENCED

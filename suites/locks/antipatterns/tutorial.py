@@ -78,7 +78,6 @@ class SetnxNoTtl(TutorialLock):
     that crashes in between never sends. One comfort: no pause, clock or slow network ends it early.
     """
 
-    name: ClassVar[str] = "setnx-no-ttl"
     lease: ClassVar[str] = "none"
     renewed: ClassVar[bool] = False
     bounds: ClassVar[Mapping[str, float]] = {"crash-release": 0.3}
@@ -101,7 +100,6 @@ class GetThenDel(TutorialLock):
     little happens in between. Here it is a third of a second of bookkeeping, and a hold lasts nearly a lease.
     """
 
-    name: ClassVar[str] = "get-then-del"
     renewed: ClassVar[bool] = False
     pace: ClassVar[float] = 0.4
     hazards: ClassVar[tuple[Hazard, ...]] = broken("released-by-another", "server-exclusion", may=ASKED)
@@ -122,7 +120,6 @@ class UnconditionalDel(TutorialLock):
     https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
     """
 
-    name: ClassVar[str] = "unconditional-del"
     hazards: ClassVar[tuple[Hazard, ...]] = broken(
         "released-by-another", "owner-release", under=("freeze-holder",), may=("owner-release", *ASKED)
     )
@@ -136,7 +133,6 @@ class RenewAnyones(TutorialLock):
     EXPIRE asks for no owner. A client that lost the lock in a pause is told that it has another TTL, and works on.
     """
 
-    name: ClassVar[str] = "renew-anyones"
     hazards: ClassVar[tuple[Hazard, ...]] = broken(
         "renewed-anothers", "honest-renewal", under=("stall-renewal",), may=("honest-renewal", *ASKED)
     )
@@ -150,7 +146,6 @@ class IgnoredResult(TutorialLock):
     ``redis.set(key, me, nx=True, px=ttl)`` returns None if another client holds the lock, and raises nothing.
     """
 
-    name: ClassVar[str] = "ignored-result"
     hazards: ClassVar[tuple[Hazard, ...]] = broken("no-exclusion", *ASKED)
 
     ACQUIRE: ClassVar[str] = "redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) return 1"
@@ -163,7 +158,6 @@ class LongCall(TutorialLock):
     provider for instance. The lease ends during the call, and the holder goes on as if it still had the lock.
     """
 
-    name: ClassVar[str] = "long-call"
     renewed: ClassVar[bool] = False
     hazards: ClassVar[tuple[Hazard, ...]] = (
         Hazard("holder-exclusion", ("long-call", "stall-holder"), "outlived-ttl"),
@@ -180,7 +174,6 @@ class TtlTooShort(LongCall):
     production this shows when the work grows, long after the TTL was chosen.
     """
 
-    name: ClassVar[str] = "ttl-too-short"
     min_ttl: ClassVar[float] = 0.2
     pace: ClassVar[float] = 0.5
     hazards: ClassVar[tuple[Hazard, ...]] = broken("outlived-ttl", "holder-exclusion", "no-lost-update")
@@ -193,7 +186,6 @@ class GoesAhead(TutorialLock):
     service while other clients can still reach it, two clients are inside.
     """
 
-    name: ClassVar[str] = "goes-ahead"
     hazards: ClassVar[tuple[Hazard, ...]] = broken(
         "went-ahead", *EXCLUSION, under=("cut-client-refuse", "cut-client-drop", "kill-server"), may=ASKED
     )
@@ -219,7 +211,6 @@ class ClientClockToken(TutorialLock):
     itself must give the token: see Kleppmann, "How to do distributed locking" (2016).
     """
 
-    name: ClassVar[str] = "client-clock-token"
     tokens: ClassVar[bool] = True
     lanes: ClassVar[tuple[str, ...]] = ("register/fence-writes",)
     claims: ClassVar[tuple[Claim, ...]] = (*CLAIMS, Claim("fenced-store", stores=("fence-*",)))

@@ -16,7 +16,6 @@ _OTHERS = ("token-order", "fenced-store", "herd-free")
 
 
 class ZooKeeperParentWatch(ZooKeeperLock):
-    name: ClassVar[str] = "zookeeper-parent-watch"
     tokens: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = UNFENCED
     claims: ClassVar[tuple[Claim, ...]] = besides(_OTHERS, ZooKeeperLock.claims)

@@ -33,7 +33,6 @@ class Endless(Declarations):
 
 
 class NoLock(Endless):
-    name: ClassVar[str] = "no-lock"
     excludes: ClassVar[bool] = False
     lanes: ClassVar[tuple[str, ...]] = (
         *("set/unfenced", "set/compare-and-set"),

@@ -29,7 +29,6 @@ return 0"""
 
 
 class SingleWriter(NoLock):
-    name: ClassVar[str] = "single-writer"
     lanes: ClassVar[tuple[str, ...]] = ("set/unfenced", "once/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = tuple(
         Claim(name, under=(*LINKS, *SERVERS, *RUNNING, *FROZEN_INSIDE, *CLOCKS))

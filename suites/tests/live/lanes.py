@@ -53,6 +53,7 @@ class Lane:
 
     def __init__(self, environment: OwnEnvironment, lock: str, key: str) -> None:
         self.environment: Final = environment
+        self.lock_name: Final = lock
         self.lock: Final = registry.load(lock)
         self.key: Final = key
         self._clients: list[LockClient] = []
@@ -181,9 +182,9 @@ class Lanes:
                 error = future.exception()
                 stalled = unanswered(error) or (error is not None and not between and lane.interrupted)
                 if stalled and tries < _TRIES:
-                    left.append(lane.lock.name)
+                    left.append(lane.lock_name)
                     continue
-                with self._subtests.test(lane.lock.name):
+                with self._subtests.test(lane.lock_name):
                     assert future.result() is _DONE, "it has more steps"
             if not left:
                 break

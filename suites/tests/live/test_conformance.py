@@ -40,13 +40,13 @@ UNCHECKED: Final = "redlock-unchecked"  # it counts its lease from the answers, 
 
 def held(lane: Lane) -> Reason:
     """Why a try is refused while another client holds. Votes of Redlock's nodes do not prove that anybody holds."""
-    return Reason.DENIED if lane.lock.name.startswith("redlock") else Reason.HELD
+    return Reason.DENIED if lane.lock_name.startswith("redlock") else Reason.HELD
 
 
 def client(lane: Lane, group: int = 1, ttl: float = TTL, *, kept: bool = False) -> LockClient:
     """A client whose nodes all vote."""
-    made = lane.client(group, TTL if lane.lock.name == RESTARTED else ttl, kept=kept)
-    if lane.lock.name == RESTARTED:
+    made = lane.client(group, TTL if lane.lock_name == RESTARTED else ttl, kept=kept)
+    if lane.lock_name == RESTARTED:
         await_(lambda: got(made, f"{lane.key}/votes"))
     return made
 
@@ -61,7 +61,7 @@ def rises(earlier: Grant, later: Grant) -> None:
 def test_one_client_holds_at_a_time_and_a_waiting_client_is_next(lane: Lane) -> None:
     holder, other, third = (lane.client(group) for group in (1, 2, 3))
     grant = granted(holder.acquire(lane.key, SOON))
-    assert (grant.token is not None) == (lane.lock.tokens or lane.lock.name in UNPROMISED)
+    assert (grant.token is not None) == (lane.lock.tokens or lane.lock_name in UNPROMISED)
     assert refusal(lambda: other.acquire(lane.key, 0)) is held(lane)
     for _ in range(3):
         assert other.acquire(lane.key, 0.05) is None
@@ -101,7 +101,7 @@ def test_only_one_of_two_busy_clients_is_inside_and_tokens_rise(lane: Lane) -> N
     assert len(tokens) == 20
     if lane.lock.tokens:
         assert all(a is not None and b is not None and a < b for a, b in itertools.pairwise(tokens))
-    elif lane.lock.name not in UNPROMISED:
+    elif lane.lock_name not in UNPROMISED:
         assert set(tokens) == {None}
 
 

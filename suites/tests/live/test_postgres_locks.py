@@ -30,7 +30,7 @@ def test_session_locks_behind_a_pool_let_two_in_and_transaction_locks_do_not(lan
     def statement(lane: Lane) -> None:
         mine, other = lane.client(1), lane.client(2)
         grant = granted(mine.acquire(lane.key, 0))
-        if lane.lock.name == "postgres-bouncer":
+        if lane.lock_name == "postgres-bouncer":
             other.release(granted(other.acquire(lane.key, 0)))
         else:
             assert refusal(lambda: other.acquire(lane.key, 0)) is Reason.HELD

@@ -63,7 +63,7 @@ def noting(client: Any) -> list[int]:
 
 def test_a_release_wakes_one_client_of_a_queue_and_all_of_a_herd(lanes: Lanes, monkeypatch: pytest.MonkeyPatch) -> None:
     def statement(lane: Lane) -> None:
-        herd = lane.lock.name in ("zookeeper-parent-watch", "etcd-key")
+        herd = lane.lock_name in ("zookeeper-parent-watch", "etcd-key")
         holder, *waiters = (lane.client(group) for group in (1, 1, 2, 1, 2))
         waiting = {waiter: noting(waiter) for waiter in waiters}
 
@@ -199,7 +199,7 @@ def test_etcd_before_3_5_grants_a_waiter_whose_lease_died_and_the_next_one_too(l
         waiting = lane.waiting(lambda: waiter.acquire(lane.key, LONG))
         revoke(waiter)
         holder.release(grant)
-        if lane.lock.name == "etcd-v3lock-checked":
+        if lane.lock_name == "etcd-v3lock-checked":
             assert refusal(waiting.result) is Reason.NOT_OWNER
             assert "void" in str(waiting.exception())
             return

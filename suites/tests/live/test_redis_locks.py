@@ -194,7 +194,7 @@ class TestRedlock:
         ttl = 4 * TTL  # the four other nodes answer within it
 
         def statement(lane: Lane) -> Steps:
-            late = lane.lock.name == "redlock-unchecked"
+            late = lane.lock_name == "redlock-unchecked"
             mine, other = lane.client(1, ttl, hasty=not late), lane.client(2)
             await_(lambda: got(mine, lane.key))
             yield  # it is paused
