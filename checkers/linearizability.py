@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.search import Searched, search_keys
+from checkers.history.counting import Ints
 from checkers.history.foreign_values import shown
 from checkers.history.history import History
 from checkers.models.all_models import Specification
-from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Model, Settings, Unusable
 from checkers.models.operations import WHOLE, ByKey
 from checkers.models.user_model import ModelError, specification
@@ -52,7 +53,7 @@ class ModelResult:
     reason: str = ""
     least: Callable[[], Least] = Least  # called if valid is False; `rows`, `minimal` and `story` are its parts
     # Called if valid is True: rows, those of each key in an order that explains every answer.
-    order: Callable[[], Rows] = lambda: np.empty(0, np.int64)
+    order: Callable[[], Ints] = lambda: np.empty(0, np.int64)
 
     @property
     def rows(self) -> tuple[int, ...]:

@@ -17,10 +17,8 @@ from checkers.history.counting import Flags, Ints
 from checkers.history.history import Columns, Facts, History
 from checkers.row_format import NONE, F, Outcome, Reason
 
-STEP: Final = 1_000
-"""ns between two linearization points."""
-PAUSE: Final = 0.05
-"""The share of the time between two points of a process in which the process is outside of any call."""
+STEP: Final = 1_000  # ns between two linearization points
+PAUSE: Final = 0.05  # the share of the time between two points of a process in which the process is outside of any call
 
 Table = dict[str, npt.NDArray[Any]]
 

@@ -40,8 +40,7 @@ KINDS: Final = {
     NEEDLESS: "needless-refusal",
 }
 
-PROOF = 4
-"""The most rows that prove a finding."""
+PROOF = 4  # the most rows that prove a finding
 
 Findings = list[tuple[int, int, int, int, int, int]]
 """Of each one of the numbers above, the row that gives its time, and `PROOF` rows that prove it; -1 for none."""

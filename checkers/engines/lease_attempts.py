@@ -15,7 +15,6 @@ import numpy as np
 from checkers.engines.kernel import Column
 from checkers.engines.lease_kernels import Renewals
 from checkers.engines.lease_lives import (
-    ABOUT_SESSIONS,
     LONGEST,
     Lives,
     first_of,
@@ -23,20 +22,20 @@ from checkers.engines.lease_lives import (
     last_of,
     lengths,
     lives_of,
-    place_of,
+    refuse,
 )
 from checkers.history.counting import Ints, any_of
 from checkers.history.history import History
 from checkers.history.holds_and_lease_ends import next_asked
 from checkers.history.view import View
 from checkers.models.model import Settings, Unusable
-from checkers.row_format import ACQUIRES, INFINITY, NESTED, NONE, SHARED, F, Outcome
+from checkers.row_format import ACQUIRES, INFINITY, NESTED, NONE, OF_SESSIONS, SHARED, F, Outcome
 
 
 def kind_of(history: History) -> str:
     """What extends a hold, as in `Facts.lease`; in histories from elsewhere the rows about sessions show it."""
     c = history.columns
-    if history.facts.lease == "grant" and (any_of(c["f"], ABOUT_SESSIONS) & (c["session"] != 0)).any():
+    if history.facts.lease == "grant" and (any_of(c["f"], OF_SESSIONS) & (c["session"] != 0)).any():
         return "session"
     return history.facts.lease
 
@@ -152,8 +151,7 @@ def _attempts(
     sent, inv = c["sent"][rows], c["inv"][rows]
     start = np.where((sent > 0) & granted, sent, inv)
     impossible = (answers.answered == 1) & (start > c["ret"][rows])
-    if impossible.any():
-        raise Unusable(f"{place_of(history, int(rows[np.argmax(impossible)]))}: answered before its request was sent")
+    refuse(history, rows, impossible, "answered before its request was sent")
     kind = kind_of(history)
     session = np.where(granted, c["session"][rows], 0) if kind != "grant" else np.zeros(len(rows), np.int64)
     names = np.unique(session[session != 0])
@@ -166,9 +164,7 @@ def _attempts(
         ttl = np.where(in_session, lives.ttl[index], ttl)
     ttl = np.minimum(np.where(ttl == 0, min(settings.ttl or history.facts.ttl, LONGEST), ttl), LONGEST)
     endless = (answers.answered == 1) & (ttl <= 0)
-    if endless.any():
-        worst = int(rows[np.argmax(endless)])
-        raise Unusable(f"{place_of(history, worst)}: nothing says how long its lease lasts (a TTL is needed)")
+    refuse(history, rows, endless, "nothing says how long its lease lasts (a TTL is needed)")
     again = np.full(len(rows), INFINITY, np.int64)
     if asked_again:
         again[in_session] = [asked_again.get(row, INFINITY) for row in rows[in_session].tolist()]
@@ -225,8 +221,7 @@ def _answers(history: History, order: Column, group: Column) -> tuple[Answers, R
     wrong[deeds[(answered[mine] == 1) & (sent < ret[begins[mine]])]] = _EARLY
     wrong[deeds[renewal & (answered[mine] == 0)]] = _UNANSWERED
     if wrong.any():
-        place = int(np.argmax(wrong > 0))
-        raise Unusable(f"{place_of(history, int(order[place]))}: {_WRONG[int(wrong[place])]}")
+        refuse(history, order, wrong > 0, _WRONG[int(wrong[np.argmax(wrong > 0)])])
 
     ends = np.cumsum(np.bincount(mine[renewed], minlength=count))
     answers = Answers(
@@ -257,9 +252,8 @@ def _fit(history: History, settings: Settings) -> None:
         raise Unusable("the drift of a clock is a bound, and not negative")
     if facts.permits > 1 or settings.permits > 1:
         raise Unusable("several may hold at once: a lease has one holder")
-    shared = any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["flags"] & SHARED != 0)
-    if shared.any():
-        raise Unusable(f"{place_of(history, int(np.argmax(shared)))}: a reader's acquire: a lease has one holder")
+    shared = any_of(c["f"], ACQUIRES) & (c["flags"] & SHARED != 0)
+    refuse(history, np.arange(len(shared)), shared, "a reader's acquire: a lease has one holder")
 
 
 def _differs(numbers: Any) -> Any:

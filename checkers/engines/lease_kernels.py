@@ -18,8 +18,7 @@ TOUCHES: Final = 1
 PARTS: Final = 2
 CERTAIN: Final = 4
 """Bits of a grant in a session: the grant prolongs it; the release prolongs it; the grant lasted until its release."""
-READER: Final = 8
-"""Bit of a grant that excludes writers only."""
+READER: Final = 8  # bit of a grant that excludes writers only
 
 
 class Grants(NamedTuple):

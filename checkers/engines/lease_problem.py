@@ -25,11 +25,9 @@ from checkers.engines.lease_kernels import (
 )
 from checkers.history.counting import Flags, Ints
 from checkers.history.holds_and_lease_ends import Hold
-from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
 
-PATIENCE: Final = 10_000
-"""Rounds of the fixpoint over sessions that prolong one another, before it is given up."""
+PATIENCE: Final = 10_000  # rounds of the fixpoint over sessions that prolong one another, before it is given up
 
 Unit = TypeVar("Unit")
 
@@ -91,11 +89,11 @@ class Solution(NamedTuple):
 
     conflicts: Mapping[int, tuple[int, ...]]  # key → grants that have no room together
     undecided: Mapping[int, str]  # key → why
-    order: Rows  # all grants, those of each key together, in an order that fits if the key has one
+    order: Ints  # all grants, those of each key together, in an order that fits if the key has one
     executed: Collection[int] = ()  # grants whose unanswered release is taken to have happened, prolonging a session
 
 
-def likely(problem: Problem) -> tuple[Rows, Flags]:
+def likely(problem: Problem) -> tuple[Ints, Flags]:
     """All grants key by key, in the forced order if there is one, and for each whether it is movable.
 
     Of sessions it uses only what is certain wherever their grants stand in their windows.

@@ -16,8 +16,7 @@ from checkers.engines.lease_problem import Problem, Windows, fewest
 from checkers.history.finding import OutOfBudget
 from checkers.row_format import INFINITY
 
-WIDE: Final = 4096
-"""Bits of a set that are handled in the time of one step."""
+WIDE: Final = 4096  # bits of a set that are handled in the time of one step
 
 
 class Budget:

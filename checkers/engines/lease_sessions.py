@@ -20,8 +20,7 @@ from checkers.history.finding import OutOfBudget
 
 WORK: Final = 2_000_000
 """Grants looked at for keys that hang together before the search for an order is given up; some seconds."""
-CHOICES: Final = 256
-"""The most combinations of unanswered releases, each of which happened or did not, that are tried."""
+CHOICES: Final = 256  # the most combinations of unanswered releases, each of which happened or did not, that are tried
 
 
 def solve_sessions(problem: Problem, seconds: float) -> Solution:

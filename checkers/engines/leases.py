@@ -29,7 +29,7 @@ from checkers.engines.lease_sessions import chosen, solve_sessions
 from checkers.history.counting import Ints
 from checkers.history.finding import OutOfBudget
 from checkers.history.history import History
-from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 from checkers.row_format import INFINITY, F, Outcome
 
@@ -182,7 +182,7 @@ def _stays(attempts: Attempts, row: int) -> bool:
     return bool(c["f"][row] in (F.RELEASE, F.SESSION_CLOSE) and c["outcome"][row] != Outcome.FAIL)
 
 
-def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) -> Rows:
+def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) -> Ints:
     """Rows in an order of linearization points; meaningless where there are conflicts or undecided keys.
 
     Source: checkers/CONDITIONS.md, sections 3 and 5: each operation stands at the earliest instant that the starts

@@ -14,8 +14,7 @@ from checkers.history.counting import apart
 from checkers.history.history import History
 from checkers.row_format import INFINITY, SHARED, F, Outcome
 
-READERS: Final = 0
-"""In place of a number of permits: readers share, a writer is alone."""
+READERS: Final = 0  # in place of a number of permits: readers share, a writer is alone
 
 EXPLAINED, OPEN, IMPOSSIBLE = range(3)
 

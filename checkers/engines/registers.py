@@ -24,14 +24,13 @@ from checkers.engines.registers_kernels import (
     roles,
 )
 from checkers.engines.registers_order import Forced, crossings, forced, gaps, numbered
-from checkers.history.counting import Flags
+from checkers.history.counting import Flags, Ints
 from checkers.history.history import Columns, History
-from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 from checkers.row_format import F, Outcome
 
-_SPARE: Final = 1024
-"""How many more values than rows there may be before they are numbered anew."""
+_SPARE: Final = 1024  # how many more values than rows there may be before they are numbered anew
 
 _SMALL: Final = 1_000
 _OFTEN: Final = 4
@@ -95,7 +94,7 @@ def _worn(history: History, values: Values) -> bool:
     return unknown <= _FEW and again > _OFTEN and again > _OFTEN * len(set(values.value[written].tolist()))
 
 
-def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[Rows, Flags]:
+def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[Ints, Flags]:
     """All rows of the wanted keys in order, key by key, and which keys have a guest (see `gaps`) without a place."""
     key, mine = parts.key, known.clusters.mine
     number = numbered(known.chains.head[order], known.clusters)

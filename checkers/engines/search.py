@@ -19,8 +19,7 @@ GROWTH: Final = 4
 """The steps of each key in the first round, and the factor by which they grow from round to round."""
 TABLE_AFTER: Final = 20_000
 """Steps without a table, if the kernel that searches tables would have to be loaded or compiled first."""
-TABLE_STEPS: Final = 4_000_000
-"""No table takes more steps of the model; about a second's worth."""
+TABLE_STEPS: Final = 4_000_000  # no table takes more steps of the model; about a second's worth
 TABLE_BYTES: Final = 1 << 30
 TABLE_FIRST_STEPS: Final = 2_000
 TABLE_GROWTH: Final = 8

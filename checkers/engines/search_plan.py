@@ -16,8 +16,7 @@ from checkers.models.model import Model, Operation
 from checkers.models.operations import Operations
 from checkers.row_format import INFINITY
 
-_BLOCK: Final = 1 << 14
-"""Rows between two looks at the clock."""
+_BLOCK: Final = 1 << 14  # rows between two looks at the clock
 
 
 class OutOfTime(Exception):

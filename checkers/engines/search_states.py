@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from checkers.engines.search_plan import SearchPlan, look_at_the_clock, slots
 from checkers.models.model import Illegal, Model, State
 
-CONFIGURATIONS: Final = 2_000_000
-"""The most configurations that are remembered for one key: up to a gigabyte."""
+CONFIGURATIONS: Final = 2_000_000  # the most configurations that are remembered for one key: up to a gigabyte
 _STATES_TOLD: Final = 8
 _UNSPENT: Final = (0,)
 

@@ -88,12 +88,7 @@ class Atoms:
         result = []
         for value in values:
             key = value
-            if (
-                not simple
-                and type(value) is not int
-                and type(value) is not str
-                and any(isinstance(leaf, _ODD) for leaf in leaves(value))
-            ):
+            if not simple and type(value) not in (int, str) and any(isinstance(leaf, _ODD) for leaf in leaves(value)):
                 key = (Atoms, spelled(value))
                 self.odd = True
             place = places.setdefault(key, len(known))

@@ -91,9 +91,8 @@ class Outage:
     at: int  # ns; when it ended, or was given up after the heal
     status: int | None  # its exit status; None: it ran, and did not serve
     words: str  # why, by the end of its log
-    waited: int = (
-        0  # ns after the heal in which it did not serve, though it was started anew; 0: it ended, and came back
-    )
+    # ns after the heal in which it did not serve, though it was started anew; 0: it ended, and came back
+    waited: int = 0
 
 
 LISTS: Final = ("set", "inventory", "once", "transfer*")  # patterns of the workloads that keep lists
@@ -137,8 +136,7 @@ class Facts:
     silences: tuple[tuple[int, int], ...] = ()
     # What members held, one entry for each look: the first member, the others, and the first member again.
     looks: tuple[tuple[Contents, ...], ...] = ()
-    # None: nobody looked.
-    outages: tuple[Outage, ...] | None = None
+    outages: tuple[Outage, ...] | None = None  # None: nobody looked
     # ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were cut, or
     # they were stopped, all of them or, for ``quorum``, so many that no majority was left.
     unreached: tuple[tuple[int, int, int], ...] = ()

@@ -1,10 +1,7 @@
 """Who held what, and when: every hold of a history in one table, made once.
 
-A hold is an acquire that succeeded, with everything that happened to it afterwards, and the time in which its lock was
-in force at the server, as far as the history proves that (mode *told*).
-
-Source: checkers/CONDITIONS.md, section 3. A hold has a start window [start, latest] and a monotone function E(a) >= a:
-the earliest moment at which the next grant is legal if this grant began at a.
+A hold is an acquire that succeeded, with all that happened to it afterwards, and when its lock was in force at the
+server, as far as the history proves that (mode *told*). Source: checkers/CONDITIONS.md, section 3.
 """
 
 from collections.abc import Iterator, Sequence
@@ -141,14 +138,12 @@ def exclude(first: Hold, second: Hold) -> bool:
     return not (first.shared and second.shared)
 
 
-def effective(ttl: int, facts: Facts) -> int:
-    """ns; the shortest time that a lease of this TTL can last at the server."""
-    return shortest(ttl, facts.drift, facts.grain)
-
-
-def shortest(ttl: int, drift: float, grain: int) -> int:
-    """ns; the shortest time that a lease can last by our clock. The server's clock may run fast, and has a grain."""
-    return max((int(ttl / (1 + drift)) if drift else ttl) - grain, 0)
+def effective(ttl: int, facts: Facts, drift: float = 0.0) -> int:
+    """ns; the shortest time that a lease of this TTL can last by our clock. The server's clock may run fast, and has a
+    grain. drift: how fast, if not as the facts say.
+    """
+    drift = drift or facts.drift
+    return max((int(ttl / (1 + drift)) if drift else ttl) - facts.grain, 0)
 
 
 def _granted(view: Rows) -> Iterator[Hold]:

@@ -18,8 +18,7 @@ from checkers.models.model import Model, Operation
 from checkers.models.operations import Operations
 from checkers.row_format import INFINITY
 
-_FIRST_WINDOW: Final = 8
-"""Operations."""
+_FIRST_WINDOW: Final = 8  # operations
 
 
 class Shrunk(NamedTuple):
