@@ -1,8 +1,7 @@
 """A store that compares fencing tokens: exact in near-linear time.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. Tokens order all accesses except those of one token, a group. If
-the fence is on writes alone, most keys pass a first look (`checkers.engines.fenced_screen`) and need no more. What is
-left to the search: `REPEATED` and `LOOSE`.
+Source: checkers/CONDITIONS.md, sections 17 and 18. If the fence is on writes alone, most keys pass a first look
+(`checkers.engines.fenced_screen`) and need no more. What is left to the search: `REPEATED` and `LOOSE`.
 """
 
 from collections.abc import Iterator

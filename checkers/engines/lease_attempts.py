@@ -1,8 +1,7 @@
 """What the model `lease` is judged by: the attempts to hold of a history, as arrays, and the lives of its sessions.
 
-An attempt is an acquire and all that its owner did to the same key until its next acquire (checkers/CONDITIONS.md,
-sections 1 and 16). An owner may come again, as processes do in histories from elsewhere, as long as it is clear which
-of its attempts an operation belongs to. If that is not clear, or nothing says how long a lease lasts, the history is
+Source: checkers/CONDITIONS.md, sections 1 and 16. An owner may come again, as processes do in histories from elsewhere.
+If it is not clear which of its attempts an operation belongs to, or nothing says how long a lease lasts, the history is
 refused rather than judged by a guess. O(n), but for the sorting of rows by their owners.
 """
 

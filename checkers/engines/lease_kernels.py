@@ -1,9 +1,7 @@
 """The earliest end of a grant of a lease, and the earliest starts of grants in a given order.
 
-Source: checkers/CONDITIONS.md, sections 3, 5 and 16. A grant is a start window [start, latest] and a monotone function
-E(a) >= a, the earliest moment at which the next grant is legal if this one began at `a`. As E is monotone, the
-earliest starts in a given order are best for every grant, and decide whether that order is possible. O(n); with
-sessions O(n) for each round of a least fixpoint.
+Source: checkers/CONDITIONS.md, sections 3, 5 and 16. As E is monotone, the earliest starts in a given order are best
+for every grant, and decide whether it is possible. O(n); with sessions O(n) for each round of a least fixpoint.
 """
 
 from typing import Any, Final, NamedTuple
@@ -133,18 +131,12 @@ def settle(grants: Grants, renewals: Renewals, sessions: Sessions, patience: int
     A session ends after all that it did in the order of events, not only in time, so moments are pairs (time, rank). A
     rank beyond the number of sessions means a circle, which only a release can break.
     """
-    key, start, latest, lasts, fixed = grants.key, grants.start, grants.latest, grants.lasts, grants.fixed
-    held, free, over, first, last = grants.held, grants.free, grants.over, grants.first, grants.last
-    session, bits, parts = grants.session, grants.bits, grants.parts
+    key, _, start, latest, lasts, fixed, held, free, over, first, last, session, bits, parts, _, _ = grants
     n, count = len(key), len(sessions.alive)
-    begun = np.zeros(n, np.int64)
-    begun_rank = np.zeros(n, np.int64)
-    stuck = np.zeros(n, np.int64)
+    begun, begun_rank, stuck = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     again = _held_twice(key, session, count)
-    lived = np.zeros(count, np.int64)
+    lived, lasting, late = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
     rank = np.full(count, 1, np.int64)
-    lasting = np.zeros(count, np.int64)
-    late = np.zeros(count, np.int64)
     for z in range(count):
         lived[z] = sessions.alive[z]
         lasting[z] = sessions.until[z]
@@ -221,8 +213,7 @@ def _held_twice(key: Ints, session: Ints, sessions: int) -> Ints:
     """Of each grant whether its session is granted the key again, so that only its release lies between the two."""
     again = np.zeros(len(key), np.int64)
     seen = np.full(sessions, -1, np.int64)
-    for back in range(len(key)):
-        i = len(key) - 1 - back
+    for i in range(len(key) - 1, -1, -1):
         if session[i] >= 0:
             if seen[session[i]] == key[i]:
                 again[i] = 1

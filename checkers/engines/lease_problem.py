@@ -1,7 +1,6 @@
 """What the solver of leases takes and returns: grants of any number of keys to be put in order, and the result.
 
-Source: checkers/CONDITIONS.md, sections 3 to 5. Two grants whose cores [latest, E(start)) are not empty can follow one
-another in one order only: they are forced. A grant without a core is movable: it may stand in any gap.
+Source: checkers/CONDITIONS.md, sections 3 to 5; section 4 says which grants are forced and which are movable.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Whether the grants of one key have room one after another: single-machine scheduling with start windows.
 
 Source: checkers/CONDITIONS.md, section 4. Forced grants have one order, in which earliest starts decide: O(n log n).
-`Search` places movable grants, exactly, under a budget. Exact, except that the movable grants of keys with readers, and
-all grants of a quorum, are compared pair by pair, which is sound.
+`Search` places movable grants under a budget. The section says where this is exact, and where only sound.
 """
 
 import time
@@ -70,7 +69,7 @@ class Search:
     def place(self, n: int) -> tuple[int, ...] | None:
         """Let a forced grant come next; a conflict if no set of movable ones allows it."""
         start, latest = self._windows.start[n], self._windows.latest[n]
-        conflict = self._walk(start)
+        conflict = self.walk(start)
         if conflict:
             return conflict
         self._begin(latest)
@@ -92,10 +91,6 @@ class Search:
         self._stretch.append(n)
         return None
 
-    def finish(self) -> tuple[int, ...] | None:
-        """A conflict if the movable grants left over do not fit after the last forced one."""
-        return self._walk(INFINITY)
-
     def order(self) -> list[int]:
         """All grants in an order in which they fit, once nothing is left over."""
         _, path = min(self._states.values(), key=lambda state: state[0])
@@ -116,8 +111,8 @@ class Search:
         self._stretch = []
         self.place(n)
 
-    def _walk(self, until: int) -> tuple[int, ...] | None:
-        """Place the movable grants that must begin before `until`; a conflict if they do not fit.
+    def walk(self, until: int) -> tuple[int, ...] | None:
+        """Place the movable grants that must begin before `until`, `INFINITY` for all; a conflict if they do not fit.
 
         It goes from latest start to latest start, so only grants that overlap there are open, however long the history.
         """
@@ -265,11 +260,7 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
 
 
 def by_pairs(windows: Windows) -> Iterator[tuple[int, ...]]:
-    """Conflicts between two grants only: these are certain even if a grant has no single instant.
-
-    A majority lock (Redlock) is granted by several servers at several instants. Two grants share one server, so any
-    two of them exclude each other as on one server; a third may share another server with each.
-    """
+    """Conflicts between two grants only: these are certain even if a grant has no single instant (Redlock)."""
     latest, core_end = windows.latest, windows.core_end
     active: list[int] = []
     for n in sorted(range(len(latest)), key=latest.__getitem__):
@@ -301,7 +292,7 @@ def _in_any_order(windows: Windows, deadline: float, order: list[int]) -> Iterat
             if conflict:
                 yield _smallest(windows, conflict, deadline)
                 search.restart(n)
-    conflict = search.finish()
+    conflict = search.walk(INFINITY)
     if conflict:
         yield _smallest(windows, conflict, deadline)
     else:
@@ -329,6 +320,6 @@ def _possible(windows: Windows, grants: Sequence[int], deadline: float) -> bool:
         return False
     search = Search(windows, movable, Budget(SMALL_BUDGET, deadline))
     try:
-        return all(search.place(n) is None for n in forced) and search.finish() is None
+        return all(search.place(n) is None for n in forced) and search.walk(INFINITY) is None
     except OutOfBudget:
         return True

@@ -1,16 +1,11 @@
 """Leases: a lock that one client at a time holds until it releases, or until its TTL has passed without a renewal.
 
-Source: checkers/CONDITIONS.md, section 16, which says what each mode believes. A history that is valid in one mode is
-valid in all modes before it, so the first mode in which a history is invalid says what is to blame.
-
-If a service acknowledges releases of a lock that another holds by then (deletes of what is not there),
-``release-lied`` says so: the lock was no longer its holder's. Of sessions, blind believes grants, and keep-alives that
-were answered before the lease can have run out (by creation and keep-alives alone); from told on, other requests
-prolong a session too. If a session was granted or acknowledged something after its own closing had returned, the
-closing ended nothing in blind and told; from unrefused on this is a contradiction in itself, as is a renewal after its
-own release.
-
-O(n log n) for each mode, but for what `solve` has to search.
+Source: checkers/CONDITIONS.md, section 16: what each mode believes, and what is to blame. ``release-lied`` also says
+that a service acknowledged releases of a lock that another held by then (deletes of what is not there). Of sessions,
+blind believes grants, and keep-alives that were answered before the lease can have run out (by creation and keep-alives
+alone); from told on, other requests prolong a session too. If a session was granted or acknowledged something after its
+own closing had returned, the closing ended nothing in blind and told; from unrefused on this is a contradiction, as is
+a renewal after its own release. O(n log n) for each mode, but for what `solve` has to search.
 """
 
 import time

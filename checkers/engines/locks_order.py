@@ -61,12 +61,6 @@ def members(history: History, held: OwnerHolds, slots: Slots, how: int) -> Colum
     return member
 
 
-def merged(order: Order, other: Order) -> Column:
-    """The rows of two orders, merged by points and phases; at one instant phase 0 comes first, phase 4 last."""
-    rows, points, phases = (np.concatenate(pair) for pair in zip(order, other, strict=True))
-    return rows[np.lexsort((np.arange(len(rows)), phases, points))]
-
-
 class RefusedTries(NamedTuple):
     """Refused tries, and what explains each: see `locks_alone`."""
 

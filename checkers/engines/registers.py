@@ -1,11 +1,11 @@
 """Registers whose values are unique: exact, O(n log n).
 
-Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19, which defines
-clusters, chains and zones, and says what is not decided. A contradiction that does not depend on what is undecided
-counts all the same. The value before everything is a cluster that begins at -1.
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19. A contradiction that
+does not depend on what is undecided counts all the same.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -41,28 +41,18 @@ _REPEATED: Final = "a value that was seen was written repeatedly"
 _STUCK: Final = "a failed compare-and-set needs another order of the values"
 
 
-def register(history: History, settings: Settings) -> EngineAnswer:
-    """Reads and writes. See `cas_register`."""
-    return decide(history, settings, values_of(history, settings), swaps=False)
-
-
-def cas_register(history: History, settings: Settings) -> EngineAnswer:
-    """Reads, writes and compare-and-sets, key by key; a failed one proves what `Settings.failed_cas` says."""
-    return decide(history, settings, values_of(history, settings), swaps=True)
-
-
 def kv(history: History, settings: Settings) -> EngineAnswer:
-    """See `cas_register`. Keys that somebody appends to are undecided."""
+    """Reads and writes, key by key. Keys that somebody appends to are undecided."""
     c = history.columns
     appended = np.unique(c["key"][(c["f"] == F.APPEND) & (c["outcome"] != Outcome.FAIL)])
     others = replace(history, columns={**c, "f": np.where(np.isin(c["key"], appended), 0, c["f"])})
-    answer = decide(others, settings, values_of(history, settings, bare=True), swaps=False)
+    answer = _decided(others, settings, swaps=False, bare=True)
     return answer._replace(undecided=answer.undecided | dict.fromkeys(appended.tolist(), "it is appended to"))
 
 
-def decide(history: History, settings: Settings, values: Values, *, swaps: bool) -> EngineAnswer:
-    """The answer for values with these numbers. swaps: whether the history's compare-and-sets count."""
-    key = history.columns["key"]
+def _decided(history: History, settings: Settings, *, swaps: bool, bare: bool = False) -> EngineAnswer:
+    """swaps: whether compare-and-sets count; a failed one proves what `Settings.failed_cas` says. bare: `values_of`."""
+    values, key = values_of(history, settings, bare=bare), history.columns["key"]
     keys = int(key.max(initial=0)) + 1
     if keys == 1 and len(history) < _SMALL and _worn(history, values):
         return EngineAnswer((), {0: _REPEATED}, lambda: np.empty(0, np.int64))
@@ -83,6 +73,10 @@ def decide(history: History, settings: Settings, values: Values, *, swaps: bool)
     left[list(undecided)] = False
     conflicts = _conflicts(history, values, Contradictions(kind, rows.reshape(-1, 4)))
     return EngineAnswer(conflicts, undecided, lambda: _placed(parts, known, order, left)[0])
+
+
+register: Final = partial(_decided, swaps=False)
+cas_register: Final = partial(_decided, swaps=True)
 
 
 def _worn(history: History, values: Values) -> bool:

@@ -130,10 +130,8 @@ def observed(roles: Roles) -> Observed:
     """What is known of clusters before they are put together."""
     role, own, expected, _, _, _, first, keys = roles
     room = first + keys
-    writers = np.zeros(room, np.int8)
-    write = no_rows(room)
-    seen = np.zeros(room, np.bool_)
-    asked = np.zeros(room, np.bool_)
+    writers, write = np.zeros(room, np.int8), no_rows(room)
+    seen, asked = np.zeros(room, np.bool_), np.zeros(room, np.bool_)
     for cluster in range(first, room):
         writers[cluster] = 1
     for row in range(len(role)):

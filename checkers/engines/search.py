@@ -1,7 +1,6 @@
 """The search of several keys: each key for a while, then each again for longer, until one is bad or all are good.
 
-Source: checkers/CONDITIONS.md, section 21. A key whose search explodes must not hide a bad key that is found cheaply,
-so budgets grow from round to round. Exact within its budgets; exponential in what is in flight at once or unanswered.
+Source: checkers/CONDITIONS.md, section 21. A key whose search explodes must not hide a bad key that is found cheaply.
 """
 
 import time

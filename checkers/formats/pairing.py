@@ -211,13 +211,13 @@ _HEALS: Final = {
 """First word of a deed that heals → first word of the faults that it heals, "" for all faults."""
 
 
+@dataclass(slots=True)
 class _Fault:
-    """A fault that was begun: its name, what it hit, and its four moments."""
+    """A fault that was begun: its name, its four moments, and what it hit."""
 
-    def __init__(self, name: str, begun: int) -> None:
-        self.name = name
-        self.target = ""
-        self.moments = [begun, 0, 0, 0]
+    name: str
+    moments: list[int]
+    target: str = ""
 
 
 def intervals(events: EventColumns, happened: Ordered) -> tuple[FaultInterval, ...]:
@@ -238,7 +238,7 @@ def intervals(events: EventColumns, happened: Ordered) -> tuple[FaultInterval, .
         else:
             concerned, moment = _healed(name, faults), 2
             if not concerned:
-                concerned, moment = [_Fault(name, at)], 0
+                concerned, moment = [_Fault(name, [at, 0, 0, 0])], 0
                 faults += concerned
             pending = (name, concerned, moment + 1)
         for fault in concerned:

@@ -5,7 +5,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Final
+from math import inf, isfinite
+from typing import Any, Final, NoReturn
 
 DEEPEST: Final = 100
 """How deep a value may be nested. Python hashes and compares nested tuples by recursion, without a limit of its own."""
@@ -60,6 +61,32 @@ def shown(text: str, longest: int = SHOWN) -> str:
     """Text from elsewhere, made fit for a message: on one line, and short."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: longest + 1])
     return text if len(text) <= longest else text[: longest - 3] + "..."
+
+
+def whole(text: str) -> int:
+    """The integer of a text of digits, with the N of EDN or without. Raises ValueError, like the next three."""
+    if len(text) > 1000:
+        raise ValueError("a number of more than 1000 digits")
+    return int(text.rstrip("N"))
+
+
+def finite(text: str) -> float:
+    value = float(text) if len(text) <= 1000 else inf
+    if not isfinite(value):
+        raise ValueError(f"{shown(text)} is out of range")
+    return value
+
+
+def encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a string with half a character") from error
+    return text
+
+
+def no_value(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no value that could be compared")
 
 
 def leaves(value: Any) -> Iterator[Any]:

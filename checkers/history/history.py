@@ -113,10 +113,7 @@ class Facts:
     fault_names: tuple[str, ...]
     seed: int
     keys: tuple[str, ...]
-    # What extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session), ``session``
-    # (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a majority of servers,
-    # so that a grant has no single instant.
-    lease: str
+    lease: str  # what extends a hold: grant, touch, session, quorum, none (checkers/CONDITIONS.md, section 1)
     ttl: int  # ns; the TTL that was asked for. Each grant carries its effective TTL.
     drift: float = 0.0  # bound on how fast the server's clock may run, as a fraction
     grain: int = 0  # ns by which the server may end a lease early because of its clock's resolution

@@ -129,12 +129,10 @@ def standing(
     if not claims and not hazards:
         claims = (Claim("server-exclusion", under=()),)
     several = sum(fault != NO_FAULT for fault in faults) > 1
+    covering = (hazard for hazard in hazards if hazard.covers(name, faults, store, workload))
     hazards = tuple(
-        hazard
-        if not several and any(matches(fault, hazard.under) for fault in faults)
-        else replace(hazard, certain=False)
-        for hazard in hazards
-        if hazard.covers(name, faults, store, workload)
+        replace(each, certain=each.certain and not several and any(matches(fault, each.under) for fault in faults))
+        for each in covering
     )
     owed = name in OF_THE_SERVICE
     claimed = owed or any(claim.covers(name, faults, store, workload) for claim in claims)

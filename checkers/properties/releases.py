@@ -94,10 +94,8 @@ class Crash(NamedTuple):
 
 
 def _examine_crash_release(view: View) -> Examined:
-    """Whether a client that asks for what a dead or hung holder held gets it within the TTL and the bound.
-
-    Sound: checkers/CONDITIONS.md, section 12. A client that gets the lock in time shows that it was free, whatever else
-    is in doubt, and that a renewal that was acknowledged meanwhile prolonged nothing.
+    """Sound: checkers/CONDITIONS.md, section 12. A client that gets the lock in time shows that it was free, whatever
+    else is in doubt, and that a renewal that was acknowledged meanwhile prolonged nothing.
     """
     waits = view.once(_waits)
     ended = [length(wait.waiting) for wait in waits if wait.crash.fault.kind == "kill" and wait.over]
@@ -229,10 +227,8 @@ def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[i
 
 
 def _exempt(view: View) -> list[Span]:
-    """When nobody can be blamed for a delay.
-
-    If the service answered no keep-alive, its members may have elected another leader, which gives every session
-    its full time anew, even a dead client's (etcd's `Promote`, ZooKeeper's session tracker). The next answer ends this.
+    """When nobody can be blamed for a delay: checkers/CONDITIONS.md, section 12. A new leader gives every session its
+    full time anew, even a dead client's (etcd's `Promote`, ZooKeeper's session tracker).
     """
     spans = list(view.once(idle))
     if view.facts.lease in IN_SESSIONS:

@@ -36,22 +36,16 @@ def _examine_lists(view: View) -> Examined:
     if not view.facts.keeps_lists:
         return Examined(())
     findings: list[Finding] = []
-    final = _final_reads(view)
-    writes = _writes(view)
+    final, writes = _final_reads(view), _writes(view)
     reads = grouped(view.rows(F.READ, outcomes=(Outcome.OK,)), view.owner.__getitem__)
     lost = forks = 0
-    for key, by_value in writes.items():
-        if key not in final:
-            continue
-        path, problem = _path(view, by_value, final[key])
-        if problem is not None:
-            findings.append(problem)
-        kept = set(path)
-        missing = [row for row in by_value.values() if view.outcome[row] == Outcome.OK and row not in kept]
+    for key, path, problem, missing in _judged(view):
+        findings += [] if problem is None else [problem]
         lost += len(missing)
         if problem is not None and problem.kind != "corrupt-list":
             continue
-        branches = {_branch(row, kept, by_value, view.base) for row in missing}
+        kept = set(path)
+        branches = {_branch(row, kept, writes[key], view.base) for row in missing}
         by_base = {view.base[row]: row for row in path}
         findings += (_fork(view, reads, by_base.get(view.base[root]), root, final[key]) for root in sorted(branches))
         forks += len({view.base[root] for root in branches})
@@ -70,13 +64,18 @@ def _exercise_lists(view: View) -> Exercise:
 
 def lost_updates(view: View) -> list[int]:
     """Rows of the acknowledged writes that the final lists do not hold."""
+    return [row for *_, missing in _judged(view) for row in missing]
+
+
+def _judged(view: View) -> Iterator[tuple[int, list[int], Finding | None, list[int]]]:
+    """(key, what `_path` says, acknowledged writes that are not on the path) of each key with a final read."""
     final = _final_reads(view)
-    lost = []
     for key, by_value in _writes(view).items():
         if key in final:
-            kept = set(_path(view, by_value, final[key])[0])
-            lost += [row for row in by_value.values() if view.outcome[row] == Outcome.OK and row not in kept]
-    return lost
+            path, problem = _path(view, by_value, final[key])
+            kept = set(path)
+            missing = [row for row in by_value.values() if view.outcome[row] == Outcome.OK and row not in kept]
+            yield key, path, problem, missing
 
 
 def _final_reads(view: View) -> dict[int, int]:

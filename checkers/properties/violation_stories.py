@@ -238,10 +238,9 @@ class Narrator:
             request = f"{had}asked for {locks[view.key[row]]}{self._purpose(flags & SHARED)} at {self.clock(inv)}"
             end = {Outcome.OK: "got it", Outcome.INFO: ending(row, view)}.get(Outcome(outcome), self._failed(row))
             woken = f"it was woken {'once' if value == 1 else f'{value} times'} while it waited"
+            more = (woken,) * (value > 0 and not holds)
             when = f" at {self.clock(ret)}" * (ret < INFINITY)
-            return Sentence(
-                at, who, f"{request} and {end}{when}", more=(woken,) * (value > 0 and not holds), rows=(row,)
-            )
+            return Sentence(at, who, f"{request} and {end}{when}", more=more, rows=(row,))
         lists, done = view.facts.keeps_lists, ""
         if kind == F.WRITE:
             written = f"element {value} to {_list_up_to(view.base[row])}" if lists else value
