@@ -13,16 +13,7 @@ import numpy as np
 
 from checkers.engines.kernel import Column
 from checkers.engines.lease_kernels import Renewals
-from checkers.engines.lease_lives import (
-    LONGEST,
-    Lives,
-    first_of,
-    is_refusal,
-    last_of,
-    lengths,
-    lives_of,
-    refuse,
-)
+from checkers.engines.lease_lives import LONGEST, Lives, first_of, is_refusal, last_of, lengths, lives_of, refuse
 from checkers.history.counting import Ints, any_of
 from checkers.history.history import History
 from checkers.history.holds_and_lease_ends import next_asked

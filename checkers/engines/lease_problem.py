@@ -9,19 +9,8 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from checkers.engines.lease_kernels import (
-    CERTAIN,
-    PARTS,
-    READER,
-    TOUCHES,
-    Grants,
-    Renewals,
-    Sessions,
-    Settled,
-    core_ends,
-    earliest_end,
-    settle,
-)
+from checkers.engines import lease_kernels
+from checkers.engines.lease_kernels import CERTAIN, PARTS, READER, TOUCHES, Grants, Renewals, Sessions, Settled
 from checkers.history.counting import Flags, Ints
 from checkers.history.holds_and_lease_ends import Hold
 from checkers.row_format import INFINITY
@@ -29,8 +18,6 @@ from checkers.row_format import INFINITY
 PATIENCE: Final = 10_000  # rounds of the fixpoint over sessions that prolong one another, before it is given up
 
 Unit = TypeVar("Unit")
-
-_earliest_end = earliest_end.plain_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +39,7 @@ class Problem:
 
     def settled(self) -> Settled:
         """The earliest starts of all grants in this order."""
-        return settle(self.grants, self.renewals, self.sessions, PATIENCE)
+        return lease_kernels.settle(self.grants, self.renewals, self.sessions, PATIENCE)
 
 
 class Windows:
@@ -70,12 +57,13 @@ class Windows:
         self.latest: list[int] = self._grants.latest  # type: ignore[assignment]
         self.token: list[int] = self._grants.token  # type: ignore[assignment]
         self.over: list[int] = self._grants.over  # type: ignore[assignment]
+        self._end = lease_kernels.earliest_end.plain_form
         self.reader = [bits & READER > 0 for bits in self._grants.bits]
-        self.core_end: list[int] = core_ends(problem.grants, problem.renewals).tolist()
+        self.core_end: list[int] = lease_kernels.core_ends(problem.grants, problem.renewals).tolist()
 
     def end(self, n: int, a: int) -> int:
         """E(a) of one grant."""
-        end: int = _earliest_end(self._grants, self._renewals, n, a)
+        end: int = self._end(self._grants, self._renewals, n, a)
         return end
 
     def exclude(self, n: int, m: int) -> bool:
@@ -107,7 +95,7 @@ def likely(problem: Problem) -> tuple[Ints, Flags]:
         end_of = np.maximum(np.minimum(until, sessions.shut), alive)
         lasts = np.where(in_session, np.where(certain, INFINITY, 0), grants.lasts)
         grants = grants._replace(lasts=lasts, fixed=np.where(in_session, end_of[grants.session], grants.fixed))
-    ends = core_ends(grants, problem.renewals)
+    ends = lease_kernels.core_ends(grants, problem.renewals)
     first = grants.latest
     if problem.ordered:
         first = np.where(np.isin(grants.key, list(problem.ordered)), grants.token, first)

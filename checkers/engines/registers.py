@@ -13,16 +13,7 @@ import numpy as np
 from checkers.engines.codes import CAS, FAIL, INFO, WRITE
 from checkers.engines.comparable_values import Values, compact, values_of
 from checkers.engines.kernel import Column
-from checkers.engines.registers_kernels import (
-    KINDS,
-    NEVER_WRITTEN,
-    READ,
-    REFUSED,
-    Contradictions,
-    Numbering,
-    Roles,
-    roles,
-)
+from checkers.engines.registers_kernels import KINDS, NEVER_WRITTEN, READ, REFUSED, Numbering, Roles, roles
 from checkers.engines.registers_order import Forced, crossings, forced, gaps, numbered
 from checkers.history.counting import Flags, Ints
 from checkers.history.history import Columns, History
@@ -71,7 +62,7 @@ def _decided(history: History, settings: Settings, *, swaps: bool, bare: bool = 
         undecided |= dict.fromkeys(np.flatnonzero(stuck).tolist(), _STUCK)
     left = ~bad
     left[list(undecided)] = False
-    conflicts = _conflicts(history, values, Contradictions(kind, rows.reshape(-1, 4)))
+    conflicts = _conflicts(history, values, kind, rows.reshape(-1, 4))
     return EngineAnswer(conflicts, undecided, lambda: _placed(parts, known, order, left)[0])
 
 
@@ -105,10 +96,9 @@ def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[
     return merged[np.lexsort((places, key[merged]))], stuck
 
 
-def _conflicts(history: History, values: Values, contradictions: Contradictions) -> tuple[Conflict, ...]:
-    """A conflict for each key that contradicts itself. contradictions: its rows have shape (keys, 4)."""
+def _conflicts(history: History, values: Values, kind: Column, rows: Column) -> tuple[Conflict, ...]:
+    """A conflict for each key that contradicts itself. kind, rows: see `Contradictions`; rows of shape (keys, 4)."""
     c = history.columns
-    kind, rows = contradictions
     keys = np.flatnonzero(kind)
     refused: dict[tuple[int, int], int] = {}
     if (kind == NEVER_WRITTEN).any():

@@ -98,9 +98,7 @@ def _by_phase(measured: MeasuredHistory, waits: Waits) -> Reading:
             values += _quantiles(phase, waits.lasted[of], done[of])
     slowest = np.argsort(-np.where(done, waits.lasted, -1), kind="stable")[:1]
     return Reading(
-        values,
-        None if done.any() else "none was answered",
-        tuple((int(waits.row[n]),) for n in slowest if done[n]),
+        values, None if done.any() else "none was answered", tuple((int(waits.row[n]),) for n in slowest if done[n])
     )
 
 
