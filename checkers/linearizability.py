@@ -1,8 +1,7 @@
 """Whether a history is valid under a model, with its proof: engine first, then search, then the least proof.
 
 An engine decides most keys at once. The search decides the keys that the engine leaves, key by key. If the history is
-invalid, its earliest contradiction is made as small as possible, and told. Invalid beats unknown: a key that is
-certainly bad makes the history invalid, whatever else was not decided.
+invalid, its earliest contradiction is made as small as possible, and told. Invalid beats unknown.
 """
 
 import time

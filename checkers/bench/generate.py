@@ -193,13 +193,8 @@ def _holds(shape: HistoryShape, rng: np.random.Generator) -> Table:
     process = _dealt(rng, mine, shape.processes, streams)
     key = _dealt(rng, mine, shape.keys, streams)
     n = len(acquire)
-    rows = _table(
-        2 * n,
-        f=np.repeat([int(F.ACQUIRE), int(F.RELEASE)], n),
-        owner=np.tile(np.arange(1, n + 1), 2),
-        key=np.tile(key, 2),
-        process=np.tile(process, 2),
-    )
+    kinds, owners = np.repeat([int(F.ACQUIRE), int(F.RELEASE)], n), np.tile(np.arange(1, n + 1), 2)
+    rows = _table(2 * n, f=kinds, owner=owners, key=np.tile(key, 2), process=np.tile(process, 2))
     _widen(rows, np.concatenate([acquire, release]), rng)
     return rows
 

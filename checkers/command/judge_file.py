@@ -56,15 +56,9 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
 
         measured = measures(history, settings)
         more = {"measures": [*map(asdict, measured)], "proof": "verified" if proof == "" else None}
-    return FileResult(
-        answer.valid,
-        model,
-        answer.operations,
-        tuple(_lines(file, history, answer, proof, measured)),
-        _witness(history, answer) if answer.valid is False else None,
-        answer.kind if answer.valid is False else answer.reason,
-        more,
-    )
+    lines = tuple(_lines(file, history, answer, proof, measured))
+    witness, reason = (_witness(history, answer), answer.kind) if answer.valid is False else (None, answer.reason)
+    return FileResult(answer.valid, model, answer.operations, lines, witness, reason, more)
 
 
 def _settings(defaults: Settings, options: Mapping[str, Any]) -> Settings:

@@ -5,7 +5,7 @@ If it is not clear which of its attempts an operation belongs to, or nothing say
 refused rather than judged by a guess. O(n), but for the sorting of rows by their owners.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -74,7 +74,6 @@ class Attempts:
     renewals: Renewals  # of all attempts
     order: Column  # rows of all operations of attempts, those of an attempt together from its `answers.acquire` on
     group: Column  # of each of `order`: a number that owner and key have in common
-    asked_again: Mapping[int, int]  # acquire row → when its session asked for the same key again
     lives: Lives
 
     def operations(self, attempt: int) -> list[int]:
@@ -114,26 +113,22 @@ def gather(history: History, settings: Settings) -> Attempts:
         order = order[np.argsort(c["key"][order], kind="stable")]
         another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
     group = np.cumsum(another | elsewhere, dtype=np.int32)
-    asked_again = next_asked(history.once(View)) if kind_of(history) != "grant" else {}
-    return _attempts(history, settings, order, group, asked_again, None)
+    return _attempts(history, settings, order, group, None)
 
 
 def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts:
     """The attempts with the operations in `rows` only, as if the others had never been recorded."""
     kept = np.isin(attempts.order, list(rows))
-    order, group = attempts.order[kept], attempts.group[kept]
-    return _attempts(attempts.history, settings, order, group, attempts.asked_again, rows)
+    return _attempts(attempts.history, settings, attempts.order[kept], attempts.group[kept], rows)
 
 
-def _attempts(
-    history: History,
-    settings: Settings,
-    order: Column,
-    group: Column,
-    asked_again: Mapping[int, int],
-    kept: Set[int] | None,
-) -> Attempts:
-    """order, group, asked_again: see `Attempts`. kept: the only rows that count, None for all. Raises Unusable."""
+def _asked_again(history: History) -> dict[int, int]:
+    """Acquire row → when its session asked for the same key again."""
+    return next_asked(history.once(View)) if kind_of(history) != "grant" else {}
+
+
+def _attempts(history: History, settings: Settings, order: Column, group: Column, kept: Set[int] | None) -> Attempts:
+    """order, group: see `Attempts`. kept: the only rows that count, None for all. Raises Unusable."""
     c = history.columns
     answers, renewals = _answers(history, order, group)
     rows = order[answers.acquire]
@@ -156,7 +151,7 @@ def _attempts(
     endless = (answers.answered == 1) & (ttl <= 0)
     refuse(history, rows, endless, "nothing says how long its lease lasts (a TTL is needed)")
     again = np.full(len(rows), INFINITY, np.int64)
-    if asked_again:
+    if asked_again := history.once(_asked_again):
         again[in_session] = [asked_again.get(row, INFINITY) for row in rows[in_session].tolist()]
     return Attempts(
         history=history,
@@ -173,7 +168,6 @@ def _attempts(
         renewals=renewals,
         order=order,
         group=group,
-        asked_again=asked_again,
         lives=lives,
     )
 

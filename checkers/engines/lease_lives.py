@@ -1,7 +1,7 @@
 """The lives of sessions, as far as their clients were told. O(n log n).
 
-A session's lease lasts at least L from the invocation of each request that prolonged it (checkers/CONDITIONS.md,
-sections 3, 5 and 16). A history is refused if, by its client's own order, a session is used before its creation.
+Source: checkers/CONDITIONS.md, sections 3, 5 and 16. A history is refused if, by its client's own order, a session is
+used before its creation.
 """
 
 from collections.abc import Mapping, Sequence, Set

@@ -239,7 +239,7 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
     over = written = 0  # the latest end of all grants so far, and of the writers among them
     for place, n in enumerate(order):
         active = [earlier for earlier in active if core_end[earlier] > soonest[place]]
-        clashes = [e for e in active if core_end[e] > latest[n] and windows.exclude(e, n)]
+        clashes = [e for e in active if core_end[e] > latest[n] and not (reader[e] and reader[n])]
         end = written if reader[n] else over
         for earlier in clashes:
             yield earlier, n
@@ -261,11 +261,11 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
 
 def by_pairs(windows: Windows) -> Iterator[tuple[int, ...]]:
     """Conflicts between two grants only: these are certain even if a grant has no single instant (Redlock)."""
-    latest, core_end = windows.latest, windows.core_end
+    latest, core_end, reader = windows.latest, windows.core_end, windows.reader
     active: list[int] = []
     for n in sorted(range(len(latest)), key=latest.__getitem__):
         active = [earlier for earlier in active if core_end[earlier] > latest[n]]
-        yield from ((e, n) for e in active if core_end[n] > latest[e] and windows.exclude(e, n))
+        yield from ((e, n) for e in active if core_end[n] > latest[e] and not (reader[e] and reader[n]))
         active.append(n)
 
 

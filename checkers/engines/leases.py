@@ -79,9 +79,8 @@ def _blamed(
 def solve(problem: Problem) -> Solution:
     """Whether the grants of all keys can have been in force one after another; one conflict for each key that has any.
 
-    Source: checkers/CONDITIONS.md, sections 4 and 5. All keys are walked at once in the likeliest order, O(n log n). A
-    key that does not fit in that order is judged alone (`lease_schedule`), and keys that share sessions are judged
-    together (`lease_sessions`). Exact within the limits of these modules; keys that exceed a budget are undecided.
+    All keys are walked at once in the likeliest order, O(n log n). A key that does not fit in that order is judged
+    alone (`lease_schedule`), and keys that share sessions are judged together (`lease_sessions`).
     """
     if len(problem.sessions.alive):
         return solve_sessions(problem, SECONDS)

@@ -42,12 +42,11 @@ def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
     def order() -> Column:
         member = locks_order.members(history, held, numbers, how)
         swept = together.sweep(history, held, 1, keys)
-        rows = locks_order.pinned(history, held, member, swept, skipped | with_tries).rows
+        rows, _, _ = locks_order.pinned(history, held, member, swept, skipped | with_tries)
         if not len(refused):
             return rows
-        reasons = locks_order.RefusedTries(refused, place, phantoms)
         wanted = with_tries & ~_mask(keys, conflicts, undecided)
-        tried = locks_order.stretched(history, reach, member, held, reasons, wanted)
+        tried = locks_order.stretched(history, reach, member, held, (refused, place, phantoms), wanted)
         return np.concatenate((rows, tried))
 
     if len(refused):

@@ -1,10 +1,9 @@
 """Orders of linearization points for locks: what proves a valid verdict.
 
-Source: checkers/CONDITIONS.md, section 15. Each acquire stands at its return and each release at its invocation, so
-each hold lasts for its core only; refused tries stand where a stretched hold explains them. O(n log n).
+Source: checkers/CONDITIONS.md, section 15. Refused tries stand where a stretched hold explains them. O(n log n).
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,16 +16,10 @@ from checkers.history.history import History
 from checkers.row_format import ACQUIRES, INFINITY, F, Outcome
 
 
-class Order(NamedTuple):
-    """Rows in an order of linearization points."""
-
-    rows: Column
-    points: Column  # ns
-    phases: Column  # at one instant, lower phases come first
-
-
-def pinned(history: History, held: OwnerHolds, inner: Column, swept: Sweep, skipped: Column) -> Order:
-    """Each acquire at its return and each release at its invocation.
+def pinned(
+    history: History, held: OwnerHolds, inner: Column, swept: Sweep, skipped: Column
+) -> tuple[Column, Column, Column]:
+    """Each acquire at its return and each release at its invocation: (rows in order, ns of each, phase of each).
 
     At one instant cores end first (phase 1), then momentary holds come (2), then cores begin (3). inner: for each row
     the hold that it is a part of, or -1. skipped: mask of the keys to leave out.
@@ -41,7 +34,7 @@ def pinned(history: History, held: OwnerHolds, inner: Column, swept: Sweep, skip
     point = np.where(core, point, swept.at[hold])
     phase = np.where(core, np.where(point == end[hold], 1, 3), 2)
     order = np.lexsort((rows, hold, phase, point))
-    return Order(rows[order], point[order], phase[order])
+    return rows[order], point[order], phase[order]
 
 
 def members(history: History, held: OwnerHolds, slots: Slots, how: int) -> Column:
@@ -61,18 +54,18 @@ def members(history: History, held: OwnerHolds, slots: Slots, how: int) -> Colum
     return member
 
 
-class RefusedTries(NamedTuple):
-    """Refused tries, and what explains each: see `locks_alone`."""
-
-    rows: Column
-    place: Column
-    phantoms: Column
-
-
 def stretched(
-    history: History, holds: alone.Stretched, member: Column, held: OwnerHolds, refused: RefusedTries, wanted: Column
+    history: History,
+    holds: alone.Stretched,
+    member: Column,
+    held: OwnerHolds,
+    refused: Sequence[Column],
+    wanted: Column,
 ) -> Column:
-    """The rows of the keys in the mask `wanted`, in order, with holds that reach as far as refused tries may need."""
+    """The rows of the keys in the mask `wanted`, in order, with holds that reach as far as refused tries may need.
+
+    refused: rows of tries, what `alone.explained` says of each, and what `alone.phantoms` says.
+    """
     tried, place, phantoms = refused
     c = history.columns
     key = c["key"][holds.acquire].astype(np.int64)

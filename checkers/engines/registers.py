@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from checkers.engines.codes import CAS, FAIL, INFO, WRITE
+from checkers.engines.codes import F_CAS, F_WRITE, FAIL, INFO
 from checkers.engines.comparable_values import Values, compact, values_of
 from checkers.engines.kernel import Column
-from checkers.engines.registers_kernels import KINDS, NEVER_WRITTEN, READ, REFUSED, Numbering, Roles, roles
-from checkers.engines.registers_order import Forced, crossings, forced, gaps, numbered
+from checkers.engines.registers_kernels import KINDS, NEVER_WRITTEN, READ, REFUSED, Clusters, Numbering, Roles, roles
+from checkers.engines.registers_order import crossings, forced, gaps, numbered
 from checkers.history.counting import Flags, Ints
 from checkers.history.history import Columns, History
 from checkers.models.engine_answer import Conflict, EngineAnswer
@@ -48,22 +48,21 @@ def _decided(history: History, settings: Settings, *, swaps: bool, bare: bool = 
     if keys == 1 and len(history) < _SMALL and _worn(history, values):
         return EngineAnswer((), {0: _REPEATED}, lambda: np.empty(0, np.int64))
     parts = _roles(history, settings, values, keys, swaps=swaps)
-    known = forced(parts)
-    order = np.argsort(known.chains.low)
-    crossed = crossings(order, known.chains, keys)
-    kind = np.where(known.contradictions.kind, known.contradictions.kind, crossed.kind)
-    rows = np.where(np.repeat(known.contradictions.kind, 4), known.contradictions.rows, crossed.rows)
-    bad = kind != 0
-    repeated, contested = known.clusters.repeated, known.clusters.contested
+    clusters, chains, wrong = forced(parts)
+    order = np.argsort(chains.low)
+    crossed = crossings(order, chains, keys)
+    kind = np.where(wrong.kind, wrong.kind, crossed.kind)
+    rows = np.where(np.repeat(wrong.kind, 4), wrong.rows, crossed.rows)
+    bad, repeated, contested = kind != 0, clusters.repeated, clusters.contested
     undecided = dict.fromkeys(np.flatnonzero(repeated & ~bad).tolist(), _REPEATED)
     disputed = contested & ~repeated & ~bad
     if disputed.any():
-        stuck = _placed(parts, known, order, disputed)[1]
+        stuck = _placed(parts, clusters, chains.head[order], disputed)[1]
         undecided |= dict.fromkeys(np.flatnonzero(stuck).tolist(), _STUCK)
     left = ~bad
     left[list(undecided)] = False
     conflicts = _conflicts(history, values, kind, rows.reshape(-1, 4))
-    return EngineAnswer(conflicts, undecided, lambda: _placed(parts, known, order, left)[0])
+    return EngineAnswer(conflicts, undecided, lambda: _placed(parts, clusters, chains.head[order], left)[0])
 
 
 register: Final = partial(_decided, swaps=False)
@@ -73,16 +72,15 @@ cas_register: Final = partial(_decided, swaps=True)
 def _worn(history: History, values: Values) -> bool:
     """Whether few values were written over and over, and little is unknown: then the search ends quickly."""
     c = history.columns
-    written = ((c["f"] == WRITE) | (c["f"] == CAS)) & (c["outcome"] != FAIL)
+    written = ((c["f"] == F_WRITE) | (c["f"] == F_CAS)) & (c["outcome"] != FAIL)
     unknown = int(np.count_nonzero(written & (c["outcome"] == INFO)))
     again = int(np.count_nonzero(written))
     return unknown <= _FEW and again > _OFTEN and again > _OFTEN * len(set(values.value[written].tolist()))
 
 
-def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[Ints, Flags]:
-    """All rows of the wanted keys in order, key by key, and which keys have a guest (see `gaps`) without a place."""
-    key, mine = parts.key, known.clusters.mine
-    number = numbered(known.chains.head[order], known.clusters)
+def _placed(parts: Roles, clusters: Clusters, heads: Column, wanted: Flags) -> tuple[Ints, Flags]:
+    """All rows of the wanted keys in order; which keys have a guest (see `gaps`) without a place. heads: of chains."""
+    key, mine, number = parts.key, clusters.mine, numbered(heads, clusters)
     rows = np.flatnonzero((mine >= 0) & wanted[key])
     place = number[mine[rows]].astype(np.int64) * 2 + (parts.role[rows] == READ)
     sequence = rows[np.lexsort((place, key[rows]))]

@@ -7,10 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import CAS as F_CAS
-from checkers.engines.codes import FAIL, OK
-from checkers.engines.codes import READ as F_READ
-from checkers.engines.codes import WRITE as F_WRITE
+from checkers.engines.codes import F_CAS, F_READ, F_WRITE, FAIL, OK
 from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.row_format import INFINITY
 

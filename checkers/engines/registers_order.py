@@ -44,20 +44,12 @@ class Chains(NamedTuple):
     low: Column  # what to sort by
 
 
-class Forced(NamedTuple):
-    """The clusters, chains and contradictions of what certainly happened."""
-
-    clusters: Clusters
-    chains: Chains
-    contradictions: Contradictions
-
-
 @kernel
-def forced(roles: Roles) -> Forced:
-    """Only what every order has in common."""
+def forced(roles: Roles) -> tuple[Clusters, Chains, Contradictions]:
+    """What all orders have in common."""
     wrong = Contradictions(np.zeros(roles.keys, np.int8), no_rows(4 * roles.keys))
     clusters = gather(roles, observed(roles), wrong)
-    return Forced(clusters, _chains(roles, clusters, wrong), wrong)
+    return clusters, _chains(roles, clusters, wrong), wrong
 
 
 @kernel

@@ -6,7 +6,7 @@ same value. A tagged form becomes a pair of tag and value, a record (``#jepsen.h
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
@@ -94,7 +94,7 @@ class Reader:
                 items.append(self.form(inner))
             self.at += 1
         try:
-            value = _collection(text, items) if kind == "open" else _SCALARS[str(kind)](text)
+            value = _collection(text, items) if kind == "open" else _READ[str(kind)](text)
         except ValueError as error:
             raise Malformed(self.line(start), str(error)) from error
         self.begun = start
@@ -205,12 +205,7 @@ def _unescaped(escape: re.Match[str]) -> str:
     return _ESCAPES[code]
 
 
-_SCALARS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "atom": atom,
-    "string": string,
-    "character": str,
-    "special": no_value,
-}
+_READ: Final[dict[str, Callable[[str], Any]]] = {"atom": atom, "string": string, "character": str, "special": no_value}
 
 
 def value_of(text: str) -> Any:

@@ -101,13 +101,12 @@ def parse(path: Path, data: bytes) -> Loaded:
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
         family = Family.FOREIGN_JSONL
     happened = ordered(events, timed=family.timed)
-    parsed = history(
-        path.name,
+    operations, faults, in_values = (
         pair(events, happened),
         intervals(events, happened),
-        timed=family.timed,
-        errors_as_values=family in (Family.TEXT, Family.LOG),
+        family in (Family.TEXT, Family.LOG),
     )
+    parsed = history(path.name, operations, faults, timed=family.timed, errors_as_values=in_values)
     return Loaded(parsed, family, family.settings)
 
 

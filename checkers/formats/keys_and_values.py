@@ -99,11 +99,7 @@ class KeysAndValues:
         keys[atoms] = self._keys.intern_all(key for key, _ in pairs.values())
         rests[atoms] = self.atoms.intern_all(rest for _, rest in pairs.values())
         begun, ended = np.append(keys, ABSENT)[self.begun], np.append(keys, ABSENT)[self.ended]
-        ops.refuse(
-            (ops.outcome == Outcome.OK) & (self.ended != ABSENT) & (ended != begun),
-            lambda row: f"its key is another than in line {ops.line(row) + 1}, where it was invoked",
-            ended=True,
-        )
+        ops.refuse_another("key", (ops.outcome == Outcome.OK) & (self.ended != ABSENT) & (ended != begun))
         self._key = np.where(begun != ABSENT, begun, self._key)
         # A completion without a key of its own does not tell whether it gives a value.
         self.ended = np.where((begun != ABSENT) & (ended == ABSENT), ABSENT, np.append(rests, ABSENT)[self.ended])

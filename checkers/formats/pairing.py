@@ -58,17 +58,21 @@ class PairedOperations:
         """The value that the invocation or the completion gives. Raises BadHistory if they contradict each other."""
         begun, ended = self.at_invocation(field), self.at_end(field)
         unsaid = missing(field)
-        self.refuse(
-            (begun != unsaid) & (ended != unsaid) & (begun != ended),
-            lambda row: f"its {field} is another than in line {self.line(row) + 1}, where it was invoked",
-            ended=True,
-        )
+        self.refuse_another(field, (begun != unsaid) & (ended != unsaid) & (begun != ended))
         return np.where(begun != unsaid, begun, ended)
 
     def line(self, row: int, *, ended: bool = False) -> int:
         """Line of an operation's invocation; if `ended`, of its completion, if it has one."""
         event = self.ended[row] if ended and self.ended[row] >= 0 else self.invoked[row]
         return int(self.events.line[event])
+
+    def refuse_another(self, what: str, bad: Flags) -> None:
+        """Raises BadHistory for the first row that is bad: its completion contradicts its invocation."""
+        self.refuse(
+            bad,
+            lambda row: f"its {what} is another than in line {self.line(row) + 1}, where it was invoked",
+            ended=True,
+        )
 
     def refuse(self, bad: Flags, message: Callable[[int], str], *, ended: bool = False) -> None:
         """Raises BadHistory for the first row that is bad."""
@@ -160,7 +164,12 @@ def pair(events: EventColumns, happened: Ordered) -> PairedOperations:
     order = np.argsort(invoked, kind="stable")
     invoked, ended = invoked[order], ended[order]
     ends, last = ended >= 0, np.where(ended >= 0, ended, 0)
-    _same_verb(events, happened, invoked[ends], ended[ends])
+    another = np.flatnonzero(ends & (happened.verb[invoked] != happened.verb[last]))
+    if len(another):
+        begun, end = (int(happened.event[of[another[0]]]) for of in (invoked, last))
+        done = f"process {_words(events, 'process', end)} ends {_words(events, 'f', end)}"
+        asked = f"line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}"
+        raise events.source.bad(int(events.line[end]), f"{done}, but {asked}")
     verbs = np.array([(verb.f, verb.flags, verb.sign) for verb in KINDS], np.int64)[happened.verb[invoked]]
     return PairedOperations(
         events=events,
@@ -187,18 +196,6 @@ def _contradiction(events: EventColumns, happened: Ordered, clients: Ints, place
     if before < 0:
         return ending
     return f"{ending}: its {_words(events, 'f', before)} ended in line {events.line[before] + 1}"
-
-
-def _same_verb(events: EventColumns, happened: Ordered, invoked: Ints, ended: Ints) -> None:
-    bad = happened.verb[invoked] != happened.verb[ended]
-    if bad.any():
-        at = int(np.argmax(bad))
-        begun, end = happened.event[invoked[at]], happened.event[ended[at]]
-        raise events.source.bad(
-            int(events.line[end]),
-            f"process {_words(events, 'process', end)} ends {_words(events, 'f', end)},"
-            f" but line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}",
-        )
 
 
 def _words(events: EventColumns, field: str, event: int) -> str:

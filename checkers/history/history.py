@@ -107,9 +107,7 @@ class Facts:
     lock: str
     backend: str
     workload: str
-    # checkers/CONDITIONS.md, section 9: unfenced, fence-writes, fence-writes-strict, fence-reads-and-writes,
-    # compare-owner, guarded, compare-and-set, idempotency-key.
-    store: str
+    store: str  # the mode of the store: checkers/CONDITIONS.md, section 9
     fault_names: tuple[str, ...]
     seed: int
     keys: tuple[str, ...]
@@ -216,12 +214,8 @@ def read_recording(path: Path) -> Array:
 
 def save(history: History, path: Path) -> None:
     """Write the file under a temporary name first, so that a reader never finds half of it."""
-    about = {
-        "format": FORMAT,
-        "facts": asdict(history.facts),
-        "faults": [asdict(fault) for fault in history.faults],
-        "errors": history.errors,
-    }
+    faults = [asdict(fault) for fault in history.faults]
+    about = {"format": FORMAT, "facts": asdict(history.facts), "faults": faults, "errors": history.errors}
     text = json.dumps(about).encode()
     metadata = {_METADATA_KEY: text, _DIGEST_KEY: _digest(text, history.columns)}
     table = pa.table({name: history.columns[name] for name, _ in row_format.FIELDS}, metadata=metadata)

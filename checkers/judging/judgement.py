@@ -188,10 +188,5 @@ def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -
 
 def _hits(hazard: Hazard, faults: Sequence[FaultInterval]) -> list[FaultInterval]:
     """The faults that match a hazard and hit a node that the lock rests on."""
-    return [
-        hit
-        for hit in faults
-        if hit.applied
-        and matches(hit.name, hazard.under)
-        and (ANY in hazard.nodes or any(matches(node, hazard.nodes) for node in nodes_of(hit)))
-    ]
+    hits = (fault for fault in faults if fault.applied and matches(fault.name, hazard.under))
+    return [hit for hit in hits if ANY in hazard.nodes or any(matches(node, hazard.nodes) for node in nodes_of(hit))]

@@ -37,11 +37,9 @@ def availability_gap(measured: MeasuredHistory) -> Reading:
     total = int(lasted.sum())
     longest = np.argsort(-lasted, kind="stable")[:1]
     return Reading(
-        (
-            *durations(longest=lasted.max(initial=0), total=total, asked=gaps.waited),
-            *counts(gaps=len(lasted)),
-            ratio("share", total / gaps.waited if gaps.waited else None),
-        ),
+        durations(longest=lasted.max(initial=0), total=total, asked=gaps.waited)
+        + counts(gaps=len(lasted))
+        + [ratio("share", total / gaps.waited if gaps.waited else None)],
         None if gaps.waited else "no acquire took any time",
         tuple(_waiters(measured, int(gaps.key[n]), int(gaps.begin[n]), int(gaps.end[n])) for n in longest.tolist()),
     )
@@ -117,10 +115,7 @@ def deadlock(measured: MeasuredHistory) -> Reading:
     allowed = ttl + max(bounds.get(RECOVERY.id, 0), bounds.get(CRASH_RELEASE.id, 0))
     stuck = longest > allowed > 0
     return Reading(
-        (
-            *durations(longest=longest, allowed=allowed or None),
-            *counts(keys=(lasted > allowed).sum() if allowed else 0),
-        ),
+        durations(longest=longest, allowed=allowed or None) + counts(keys=(lasted > allowed).sum() if allowed else 0),
         measured.idle,
         (_waiters(measured, worst, int(begin[worst]), int(end[worst])),) if longest else (),
         "somebody asked in vain until the end for what nobody held" if stuck else None,

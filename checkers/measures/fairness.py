@@ -6,7 +6,7 @@ import numpy as np
 
 from checkers.history.counting import Ints, any_of, apart, below, quantile
 from checkers.measures.latency import acquires
-from checkers.measures.measure_result import WITNESSES, Reading, counts, durations, measure, ratio, silent
+from checkers.measures.measure_result import WITNESSES, Reading, counts, durations, measure, ratio
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.fifo_and_deadlock import FIFO
 from checkers.row_format import F, Outcome
@@ -32,14 +32,12 @@ def bypass(measured: MeasuredHistory) -> Reading:
     """
     bypasses = _bypasses(measured)
     if bypasses is None:
-        return silent("nothing tells how long a request takes to the service")
+        return Reading(unexercised="nothing tells how long a request takes to the service")
     rows, times, delta = bypasses
     worst = np.argsort(-times, kind="stable")[:WITNESSES]
     return Reading(
-        (
-            *counts(bypasses=times.sum(), passed=(times > 0).sum(), most=times.max(initial=0), acquires=len(rows)),
-            *durations(delta=delta if measured.in_ns else None),
-        ),
+        counts(bypasses=times.sum(), passed=(times > 0).sum(), most=times.max(initial=0), acquires=len(rows))
+        + durations(delta=delta if measured.in_ns else None),
         measured.idle,
         tuple((int(rows[n]),) for n in worst if times[n]),
     )

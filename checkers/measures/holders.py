@@ -36,7 +36,7 @@ def definite_overlap(measured: MeasuredHistory) -> Reading:
     """
     pairs, (earlier, later, lasted) = _definite(measured), _worst(measured)
     return Reading(
-        (*counts(pairs=pairs), *durations(longest=lasted.max(initial=0) if measured.in_ns else None)),
+        counts(pairs=pairs) + durations(longest=lasted.max(initial=0) if measured.in_ns else None),
         measured.idle,
         witnesses(earlier, later),
         "two held at once for certain" if pairs else None,
@@ -139,15 +139,12 @@ def hold_versus_ttl(measured: MeasuredHistory) -> Reading:
     long = np.flatnonzero((lasted > TWICE * ttl) & (ttl > 0))
     long = long[np.argsort(-lasted[long], kind="stable")]
     ordered = np.sort(margin)
+    margins = {f"margin_p{percent}": quantile(ordered, 10 * percent) for percent in (1, 10, 50, 90)}
     return Reading(
-        (
-            *counts(holds=len(holds)),
-            *durations(ttl=ttl.min(), margin_min=ordered[0]),
-            *durations(**{f"margin_p{percent}": quantile(ordered, 10 * percent) for percent in (1, 10, 50, 90)}),
-            *durations(longest_hold=lasted.max()),
-            *counts(outlived=outlived.sum(), met_another=(outlived & (measured.superseded < holds.left)).sum()),
-            *counts(beyond_twice_ttl=len(long)),
-        ),
+        counts(holds=len(holds))
+        + durations(ttl=ttl.min(), margin_min=ordered[0], **margins, longest_hold=lasted.max())
+        + counts(outlived=outlived.sum(), met_another=(outlived & (measured.superseded < holds.left)).sum())
+        + counts(beyond_twice_ttl=len(long)),
         None,
         witnesses(holds.row[long]),
         f"{len(long)} of {len(holds)} holds lasted longer than {TWICE} TTLs" if len(long) else None,
@@ -200,25 +197,18 @@ def belief_versus_truth(measured: MeasuredHistory) -> Reading:
     in that time and said that it holds. `honest-belief` judges false beliefs against the lock's bound.
     """
     following = superseded(measured)
-    spans = [
-        (belief_end(hold) - max(given, hold.ret), hold.row, later)
-        for hold in measured.holds
-        for given, later in [following[hold.row]]
-        if belief_end(hold) > max(given, hold.ret)
-    ]
+    losses = ((hold, *following[hold.row]) for hold in measured.holds)
+    lasting = ((belief_end(hold) - max(given, hold.ret), hold.row, later) for hold, given, later in losses)
+    spans = [span for span in lasting if span[0] > 0]
     lasted = [span[0] for span in spans]
-    probed = sum(
-        measured.inv[row] > following[hold.row][0]
-        for row, hold in measured.with_holds(measured.rows(F.BELIEF, outcomes=(Outcome.OK,)))
-    )
+    probes = measured.with_holds(measured.rows(F.BELIEF, outcomes=(Outcome.OK,)))
+    probed = sum(measured.inv[row] > following[hold.row][0] for row, hold in probes)
     spans.sort(key=lambda span: (-span[0], span[1]))
     known = measured.in_ns
     return Reading(
-        (
-            *counts(false=len(spans), probed=probed),
-            *durations(longest=max(lasted, default=0) if known else None, total=sum(lasted) if known else None),
-            *durations(bound=measured.facts.bounds.get(BELIEF.id)),
-        ),
+        counts(false=len(spans), probed=probed)
+        + durations(longest=max(lasted, default=0) if known else None, total=sum(lasted) if known else None)
+        + durations(bound=measured.facts.bounds.get(BELIEF.id)),
         measured.idle,
         tuple((row, later) for _, row, later in spans[:WITNESSES]),
         "a client believed what was no longer true" if spans or probed else None,

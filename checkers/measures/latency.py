@@ -97,9 +97,8 @@ def _by_phase(measured: MeasuredHistory, waits: Waits) -> Reading:
         if of.any():
             values += _quantiles(phase, waits.lasted[of], done[of])
     slowest = np.argsort(-np.where(done, waits.lasted, -1), kind="stable")[:1]
-    return Reading(
-        values, None if done.any() else "none was answered", tuple((int(waits.row[n]),) for n in slowest if done[n])
-    )
+    witness = tuple((int(waits.row[n]),) for n in slowest if done[n])
+    return Reading(values, None if done.any() else "none was answered", witness)
 
 
 def _quantiles(phase: str, lasted: Ints, done: Flags) -> list[Value]:

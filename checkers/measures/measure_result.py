@@ -80,7 +80,9 @@ def measure(
         @wraps(read)
         def gauge(measured: MeasuredHistory) -> Measure:
             reason = next((why for why in (getattr(measured, name) for name in obstacles) if why), None)
-            reading = silent(reason) if reason else read(measured.timed if "untimed" in obstacles else measured)
+            reading = (
+                Reading(unexercised=reason) if reason else read(measured.timed if "untimed" in obstacles else measured)
+            )
             # A measure that gives an alert was exercised.
             unexercised = None if reading.alert else reading.unexercised
             return Measure(name, definition, tuple(reading.values), unexercised, reading.rows, reading.alert, judged_by)
@@ -101,10 +103,6 @@ def durations(of: str = "", /, **numbers: int | None) -> list[Value]:
 
 def ratio(name: str, number: float | None) -> Value:
     return Value(name, None if number is None else float(number), "ratio")
-
-
-def silent(reason: str) -> Reading:
-    return Reading(unexercised=reason)
 
 
 def witnesses(*columns: Sequence[int] | Ints) -> tuple[tuple[int, ...], ...]:

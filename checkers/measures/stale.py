@@ -12,7 +12,7 @@ import numpy as np
 from checkers.claims import matches
 from checkers.history.counting import any_of, apart
 from checkers.history.order_of_grants import NOBODY, next_granted
-from checkers.measures.measure_result import WITNESSES, Reading, counts, measure, silent, witnesses
+from checkers.measures.measure_result import WITNESSES, Reading, counts, measure, witnesses
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations
@@ -145,7 +145,8 @@ def lost_update(measured: MeasuredHistory) -> Reading:
     """
     if not measured.facts.keeps_lists:
         kept = any_of(measured.history.columns["f"], (F.ADD, F.APPEND)).any()
-        return silent("judged by the models set-full, counter and kv" if kept else "nobody keeps a list of updates")
+        elsewhere = "judged by the models set-full, counter and kv"
+        return Reading(unexercised=elsewhere if kept else "nobody keeps a list of updates")
     lost = lost_updates(measured)
     return Reading(
         counts(lost=len(lost), acknowledged=len(measured.rows(F.WRITE, outcomes=(Outcome.OK,)))),

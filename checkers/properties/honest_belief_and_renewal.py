@@ -118,11 +118,8 @@ def _examine_renewal(view: View) -> Examined:
             (row, tuple(hold.row for hold in lease.holds if hold.ret <= view.inv[row] < hold.released))
             for row in lease.refused
         ]
-        refusals += [
-            (hold.release, (hold.row,))
-            for hold in lease.holds
-            if _release_refused(view, hold) and view.ret[hold.release] < hold.released
-        ]
+        kept = (hold for hold in lease.holds if _release_refused(view, hold))
+        refusals += ((hold.release, (hold.row,)) for hold in kept if view.ret[hold.release] < hold.released)
         for row, holders in refusals:
             if view.ret[row] < (until := _lasts_until(view, lease, view.inv[row])):
                 proof = max((other for other in lease.renewed if view.ret[other] <= view.inv[row]), default=None)

@@ -48,12 +48,8 @@ def _exercise_owner_release(view: View) -> Exercise:
 
 def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
     """Rows of releases sent after a certainly later grant had returned, each with its hold and that grant's row."""
-    following = superseded(view)
-    return [
-        (row, hold, following[hold.row][1])
-        for row, hold in view.with_holds(view.whole(F.RELEASE))
-        if following[hold.row][0] < view.inv[row]
-    ]
+    following, releases = superseded(view), view.with_holds(view.whole(F.RELEASE))
+    return [(row, hold, following[hold.row][1]) for row, hold in releases if following[hold.row][0] < view.inv[row]]
 
 
 def whose(view: View, own: Hold, other: Hold, row: int) -> str:

@@ -145,12 +145,9 @@ def _read_before(view: View, reads: Mapping[int, list[int]], write: int) -> Iter
 
 def _examine_duplicates(view: View) -> Examined:
     """Exact. Reports each repetition, with the first time. A job without an answer may never have been done."""
-    sales, jobs = view.facts.workload == SALES, view.once(_jobs)
-    findings = [
-        Finding("sold-twice" if sales else "done-twice", view.inv[again], (first, again))
-        for first, *repetitions in jobs
-        for again in repetitions
-    ]
+    kind, jobs = "sold-twice" if view.facts.workload == SALES else "done-twice", view.once(_jobs)
+    repeated = ((first, again) for first, *repetitions in jobs for again in repetitions)
+    findings = [Finding(kind, view.inv[again], (first, again)) for first, again in repeated]
     return Examined(findings, {DUPLICATES: len(findings), PER_JOBS: 1000 * len(findings) // max(len(jobs), 1)})
 
 
