@@ -56,8 +56,7 @@ def unanswered(options: Options) -> Iterator[str]:
     """Bad histories of one key, with operations that were never answered."""
     yield _head("model | operations | unanswered | ours (s) | Porcupine (s) | its memory | ratio")
     for model, unknown in product(("mutex", "fenced-store", "cas-register"), UNANSWERED):
-        case = BenchCase(model, HistoryShape(2_000, 10, 1, unknown=unknown, bad=True))
-        yield _row(case, options, unknown)
+        yield _row(BenchCase(model, HistoryShape(2_000, 10, 1, unknown=unknown, bad=True)), options, unknown)
 
 
 def alone(options: Options) -> Iterator[str]:

@@ -62,8 +62,7 @@ def mutex(shape: HistoryShape) -> History:
     rows["outcome"][acquires[never]] = Outcome.INFO
     rows["outcome"][releases[freed]] = Outcome.INFO
     rows = {name: np.delete(column, releases[never]) for name, column in rows.items()}
-    rows = _joined([rows, *ghosts])
-    return _history("mutex", shape, rows)
+    return _history("mutex", shape, _joined([rows, *ghosts]))
 
 
 def fenced(shape: HistoryShape) -> History:

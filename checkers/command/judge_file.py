@@ -102,8 +102,7 @@ def _verified(history: History, statement: Specification, settings: Settings, an
 def _lines(
     file: Path, history: History, answer: ModelResult, proof: str | None, measured: Sequence[Measure]
 ) -> Iterator[str]:
-    about = f"{answer.model}, {answer.operations:,} operations"
-    head = f"{file}: {_WORDS[answer.valid]} ({about})"
+    head = f"{file}: {_WORDS[answer.valid]} ({answer.model}, {answer.operations:,} operations)"
     if answer.valid is None:
         yield f"{head}: {answer.reason}"
     elif answer.valid:
@@ -144,24 +143,15 @@ def _key(history: History, key: int) -> str:
 
 
 def _witness(history: History, answer: ModelResult) -> dict[str, Any]:
-    return {
-        "kind": answer.kind,
-        "key": None if answer.key == WHOLE else _key(history, answer.key),
-        "minimal": answer.minimal,
-        "story": answer.story,
-        "operations": list(_operations(history, answer.rows)),
-    }
+    key = None if answer.key == WHOLE else _key(history, answer.key)
+    about = {"kind": answer.kind, "key": key, "minimal": answer.minimal, "story": answer.story}
+    return {**about, "operations": list(_operations(history, answer.rows))}
 
 
 def _operations(history: History, rows: Sequence[int]) -> Iterator[dict[str, Any]]:
     for operation in Operations(history, np.array(rows, np.int64)):
-        row = operation.row
-        fields: dict[str, Any] = {
-            "row": row,
-            "process": operation.process,
-            "type": operation.outcome.name.lower(),
-            "f": operation.f.name.lower().replace("_", "-"),
-        }
+        row, kind, f = operation.row, operation.outcome.name.lower(), operation.f.name.lower().replace("_", "-")
+        fields: dict[str, Any] = {"row": row, "process": operation.process, "type": kind, "f": f}
         if history.lines is not None:
             fields["lines"] = [line for line in history.lines[row].tolist() if line > 0]
         if history.clock is None:

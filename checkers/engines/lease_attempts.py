@@ -103,8 +103,7 @@ def gather(history: History, settings: Settings) -> Attempts:
     """The attempts of a history. Raises Unusable."""
     c = history.columns
     _fit(history, settings)
-    f = c["f"]
-    mask = any_of(f, (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE))
+    mask = any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE))
     mask &= (c["flags"] & NESTED == 0) & (c["owner"] != 0)
     order: Column = np.flatnonzero(mask).astype(np.int32)
     order = order[np.argsort(c["owner"][order], kind="stable")]

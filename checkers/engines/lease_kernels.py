@@ -12,10 +12,9 @@ from checkers.engines.kernel import kernel
 from checkers.history.counting import Ints
 from checkers.row_format import INFINITY
 
-TOUCHES: Final = 1
-PARTS: Final = 2
-CERTAIN: Final = 4
-"""Bits of a grant in a session: the grant prolongs it; the release prolongs it; the grant lasted until its release."""
+TOUCHES: Final = 1  # bit of a grant that prolongs its session
+PARTS: Final = 2  # bit of a grant whose release prolongs its session
+CERTAIN: Final = 4  # bit of a grant in a session that lasted until its release
 READER: Final = 8  # bit of a grant that excludes writers only
 
 

@@ -195,13 +195,10 @@ class Search:
         return tuple(sorted((*self._stretch, *movable, *own), key=self._windows.latest.__getitem__))
 
 
-BUDGET: Final = 5_000_000
-PER_GRANT: Final = 100
-"""Steps for one key, and how many more for each of its grants, before the search is given up; some seconds."""
-
-SMALL: Final = 40
-SMALL_BUDGET: Final = 40_000
-"""The most grants of a conflict that is made smaller, and the steps for each try."""
+BUDGET: Final = 5_000_000  # steps for one key before its search is given up; some seconds
+PER_GRANT: Final = 100  # steps more for each of its grants
+SMALL: Final = 40  # the most grants of a conflict that is made smaller
+SMALL_BUDGET: Final = 40_000  # steps for each try
 
 
 def conflicts(problem: Problem, deadline: float = inf, order: list[int] | None = None) -> Iterator[tuple[int, ...]]:

@@ -90,7 +90,7 @@ def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
         member = locks_order.members(history, held, numbers, how)
         certain = locks_order.pinned(history, held, member, swept, skipped)
         tried = ~skipped[key[refused]]
-        others = refused[tried], at[tried], np.where(before[tried], 0, 4)
+        others = refused[tried], at[tried], np.where(before[tried], 0, 4)  # before or after all else at one instant
         rows, points, phases = (np.concatenate(pair) for pair in zip(certain, others, strict=True))
         return rows[np.lexsort((np.arange(len(rows)), phases, points))]
 

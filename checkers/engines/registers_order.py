@@ -71,17 +71,12 @@ def _chains(roles: Roles, clusters: Clusters, wrong: Contradictions) -> Chains:
         if row < 0:
             if head < first or head >= first + roles.keys or (early[head] < 0 and swap[head] < 0):
                 continue
-            here = np.int64(head - first)
-            begun = np.int64(-1)
+            here, begun = np.int64(head - first), np.int64(-1)
         else:
             if follows[head]:
                 continue
-            here = np.int64(key[row])
-            begun = np.int64(INFINITY)
-        start = -1
-        last = -1
-        ended = np.int64(-1)
-        cluster = head
+            here, begun = np.int64(key[row]), np.int64(INFINITY)
+        start, last, ended, cluster = -1, -1, np.int64(-1), head
         while True:
             walked[cluster] = True
             for soonest, latest in ((writer[cluster], writer[cluster]), (early[cluster], late[cluster])):
@@ -157,8 +152,7 @@ def _bounds(sequence: Column, roles: Roles, mine: Column) -> tuple[Column, Colum
     soonest, latest, ends = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     for place in range(n - 1, -1, -1):
         row = sequence[place]
-        part = role[row]
-        soonest[place] = INFINITY if part in (MAYBE_WRITE, MAYBE_SWAP) else np.int64(ret[row])
+        soonest[place] = INFINITY if role[row] in (MAYBE_WRITE, MAYBE_SWAP) else np.int64(ret[row])
         ends[place] = place + 1
         if place + 1 < n and key[sequence[place + 1]] == key[row]:
             soonest[place] = min(soonest[place], soonest[place + 1])

@@ -13,9 +13,8 @@ from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, Searc
 from checkers.models.model import Model
 from checkers.models.operations import Operations
 
-FIRST_STEPS: Final = 2_000
-GROWTH: Final = 4
-"""The steps of each key in the first round, and the factor by which they grow from round to round."""
+FIRST_STEPS: Final = 2_000  # of each key in the first round
+GROWTH: Final = 4  # the factor by which the steps grow from round to round
 TABLE_AFTER: Final = 20_000
 """Steps without a table, if the kernel that searches tables would have to be loaded or compiled first."""
 TABLE_STEPS: Final = 4_000_000  # no table takes more steps of the model; about a second's worth

@@ -1,7 +1,4 @@
-"""The order of fencing tokens: exact, O(n log n).
-
-Source: checkers/CONDITIONS.md, sections 2 and 8.
-"""
+"""The order of fencing tokens: exact, O(n log n). Source: checkers/CONDITIONS.md, sections 2 and 8."""
 
 from typing import Final
 

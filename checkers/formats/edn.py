@@ -130,8 +130,7 @@ class Reader:
     def _tagged(self, tag: str, value: Any, begun: int) -> Any:
         if isinstance(value, FrozenMap):
             if tag.startswith("#:"):  # a map whose keys share a namespace
-                space = tag[2:]
-                return FrozenMap((_qualified(space, key), item) for key, item in value)
+                return FrozenMap((_qualified(tag[2:], key), item) for key, item in value)
             if RECORD.fullmatch(tag):
                 return value
         elif tag.startswith("#:"):

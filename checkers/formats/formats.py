@@ -59,11 +59,7 @@ class Family(StrEnum):
 
     @property
     def settings(self) -> Settings:
-        """How the format's own tools read what the format leaves open; see `checkers.models.model.Settings`.
-
-        Jepsen and Knossos: a failed operation did not happen, and a read of nil is a read whose result is not known.
-        Porcupine's logs: a failed compare-and-set saw another value, and nil is the initial value.
-        """
+        """How the format's own tools read what the format leaves open: the table of formats in checkers/README.md."""
         jepsen_reads = self in (Family.EDN, Family.TEXT)
         return Settings(failed_cas="ignored", nil_read="unknown") if jepsen_reads else Settings()
 
@@ -101,11 +97,8 @@ def parse(path: Path, data: bytes) -> Loaded:
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
         family = Family.FOREIGN_JSONL
     happened = ordered(events, timed=family.timed)
-    operations, faults, in_values = (
-        pair(events, happened),
-        intervals(events, happened),
-        family in (Family.TEXT, Family.LOG),
-    )
+    operations, faults = pair(events, happened), intervals(events, happened)
+    in_values = family in (Family.TEXT, Family.LOG)
     parsed = history(path.name, operations, faults, timed=family.timed, errors_as_values=in_values)
     return Loaded(parsed, family, family.settings)
 

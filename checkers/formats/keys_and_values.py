@@ -112,14 +112,12 @@ class KeysAndValues:
         nil = self.atoms.find(None)
         begun = (self.begun != ABSENT) & (self.begun != nil)
         ended = ok & (self.ended != ABSENT) & (self.ended != nil)
-        self._ops.refuse(
-            begun & ended & (self.begun != self.ended),
-            lambda row: (
-                f"{self._verb(row)} of {self._shown(self.ended[row])} ended,"
-                f" but line {self._ops.line(row) + 1} invoked one of {self._shown(self.begun[row])}"
-            ),
-            ended=True,
-        )
+
+        def contradiction(row: int) -> str:
+            asked = f"line {self._ops.line(row) + 1} invoked one of {self._shown(self.begun[row])}"
+            return f"{self._verb(row)} of {self._shown(self.ended[row])} ended, but {asked}"
+
+        self._ops.refuse(begun & ended & (self.begun != self.ended), contradiction, ended=True)
         return np.where(begun | ~ended, np.where(self.begun != ABSENT, self.begun, NONE), self.ended)
 
     def _step(self, value: Ints) -> None:
@@ -171,7 +169,8 @@ class KeysAndValues:
         if begun_as is None and ended_as is None:
             raise ValueError("it has no value")
         if begun_as is not None and ended_as is not None:
-            asked, done = ([(f, key, f != "r" and value) for f, key, value in each] for each in (begun_as, ended_as))
+            # What a read returns is known only in the end.
+            asked, done = ([part[: 2 if part[0] == "r" else 3] for part in each] for each in (begun_as, ended_as))
             if asked != done:
                 raise ValueError("it ended as another than it was invoked")
         return self.atoms.intern(begun_as if ended_as is None else ended_as)
@@ -218,6 +217,5 @@ def _transaction(value: Any) -> tuple[tuple[str, Any, Any], ...]:
         raise ValueError("a list of operations is wanted")
     for item in value:
         if not _micro(item) or (len(item) == 2 and MICRO[str(word(item[0]))] != "r"):
-            wanted = ", ".join(MICRO)
-            raise ValueError(f"{shown(spelled(item))} is not [f key value]; f is one of {wanted}")
+            raise ValueError(f"{shown(spelled(item))} is not [f key value]; f is one of {', '.join(MICRO)}")
     return tuple((MICRO[str(word(item[0]))], item[1], item[2] if len(item) == 3 else None) for item in value)

@@ -51,8 +51,7 @@ class PairedOperations:
 
     def at_end(self, field: str) -> Ints:
         """The values that completions give; where there is no completion, `missing(field)`."""
-        column = self.events.column(field)
-        return np.where(self.ended >= 0, column[self.ended], missing(field))
+        return np.where(self.ended >= 0, self.events.column(field)[self.ended], missing(field))
 
     def either(self, field: str) -> Ints:
         """The value that the invocation or the completion gives. Raises BadHistory if they contradict each other."""
@@ -251,10 +250,6 @@ def _healed(name: str, faults: list[_Fault]) -> list[_Fault]:
     if verb not in _HEALS:
         return []
     cause = _HEALS[verb]
-    return [
-        fault
-        for fault in faults
-        if not fault.moments[2]
-        and (not cause or fault.name.partition("-")[0] == cause or (verb == "stop" and not rest))
-        and (not rest or fault.name.partition("-")[2] == rest)
-    ]
+    going = (fault for fault in faults if not fault.moments[2] and (not rest or fault.name.partition("-")[2] == rest))
+    anything = not cause or (verb == "stop" and not rest)
+    return [fault for fault in going if anything or fault.name.partition("-")[0] == cause]

@@ -95,8 +95,7 @@ def _worst(measured: MeasuredHistory) -> tuple[Ints, Ints, Ints]:
     the history goes; not positive if the later grant has no core.
     """
     holds = measured.holds.columns
-    moments = apart((holds.key, holds.latest), (holds.key, holds.core_end))
-    latest, end = moments.places
+    latest, end = apart((holds.key, holds.latest), (holds.key, holds.core_end)).places
     core = latest < end
     order = np.flatnonzero(core)[np.argsort(latest[core], kind="stable")]
     # What began earlier: for a core, all cores before it; without one, those that began before it can have been over.

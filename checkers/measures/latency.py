@@ -105,8 +105,7 @@ def _quantiles(phase: str, lasted: Ints, done: Flags) -> list[Value]:
     estimate = kaplan_meier(lasted, done)
     quantiles = {name: survival_quantile(*estimate, permille) for name, permille in QUANTILES}
     longest = lasted[done].max(initial=0) if done.any() else None
-    answers = counts(phase, answered=done.sum(), censored=(~done).sum())
-    return [*answers, *durations(phase, **quantiles, longest=longest)]
+    return counts(phase, answered=done.sum(), censored=(~done).sum()) + durations(phase, **quantiles, longest=longest)
 
 
 def _phases(measured: MeasuredHistory, inv: Ints, ended: Ints) -> list[tuple[str, Flags]]:

@@ -80,9 +80,8 @@ def measure(
         @wraps(read)
         def gauge(measured: MeasuredHistory) -> Measure:
             reason = next((why for why in (getattr(measured, name) for name in obstacles) if why), None)
-            reading = (
-                Reading(unexercised=reason) if reason else read(measured.timed if "untimed" in obstacles else measured)
-            )
+            timed = "untimed" in obstacles
+            reading = Reading(unexercised=reason) if reason else read(measured.timed if timed else measured)
             # A measure that gives an alert was exercised.
             unexercised = None if reading.alert else reading.unexercised
             return Measure(name, definition, tuple(reading.values), unexercised, reading.rows, reading.alert, judged_by)

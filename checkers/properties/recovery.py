@@ -42,12 +42,11 @@ class KeyRecovery(NamedTuple):
 def _examine(view: View) -> Examined:
     """Exact, but for a chance that checkers/CONDITIONS.md, section 12, names."""
     cases = view.once(_cases)
+    missed = {case: case.missed for case in cases if case.missed is not None}
     findings = [
-        Finding("not-recovered", case.missed, (case.row,), conclusion=_why(view, case, case.missed))
-        for case in cases
-        if case.missed is not None
+        Finding("not-recovered", at, (case.row,), conclusion=_why(view, case, at)) for case, at in missed.items()
     ]
-    gone = {view.key[case.row] for case in cases if case.missed is not None}
+    gone = {view.key[case.row] for case in missed}
     findings += [*_recovered_in_part(view, gone), *_without_answers(view)]
     return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
 
@@ -57,8 +56,7 @@ def _exercise(view: View) -> Exercise:
     missing = unless(view.facts.planned, "there was no fault to recover from") or fault_missed(view)
     missing = missing or unless(_healed(view), "the fault was never healed")
     missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
-    missing = missing or _part_not_seen(view)
-    return Exercise(missing, {ASKED: judged})
+    return Exercise(missing or _part_not_seen(view), {ASKED: judged})
 
 
 def _part_not_seen(view: View) -> str | None:

@@ -159,8 +159,7 @@ def _exercise_jobs(view: View) -> Exercise:
 
 def _jobs(view: View) -> list[list[int]]:
     """For each job the rows in which it was done, in order of invocation."""
-    sales = view.facts.workload == SALES
-    kind, job = (F.WRITE, view.base) if sales else (F.EFFECT, view.value)
+    kind, job = (F.WRITE, view.base) if view.facts.workload == SALES else (F.EFFECT, view.value)
     done = [row for row in view.rows(kind, outcomes=(Outcome.OK,)) if not view.flags[row] & LATE]
     return list(grouped(done, lambda row: (view.key[row], job[row])).values())
 

@@ -204,8 +204,7 @@ class Narrator:
             outcome = view.outcome[hold.release]
             if outcome == Outcome.FAIL:
                 return [Sentence(hold.left, worker, f"release {self._failed(hold.release)} at {at}", owns=True)]
-            unanswered = outcome == Outcome.INFO
-            deed = f"asked to release at {at} and got no answer" if unanswered else f"released at {at}"
+            deed = f"asked to release at {at} and got no answer" if outcome == Outcome.INFO else f"released at {at}"
             return [Sentence(hold.left, worker, deed)]
         if hold.lost < 0:
             return []
