@@ -31,7 +31,8 @@ class Values(NamedTuple):
 def values_of(history: History, settings: Settings, *, bare: bool = False) -> Values:
     """The values as numbered in the history, or anew where two may be equal. bare: empty strings and lists are nil."""
     c = history.columns
-    value, base, inv, ret = (c[name] for name in ("value", "base", "inv", "ret"))
+    value, base = c["value"], c["base"]
+    inv, ret = c["inv"], c["ret"]
     if int(inv.max(initial=0)) >= _LATE:
         ranks = np.unique(np.concatenate((inv, ret)), return_inverse=True)[1].astype(np.int64)
         inv, ret = ranks[: len(inv)], ranks[len(inv) :]

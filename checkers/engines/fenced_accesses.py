@@ -78,8 +78,9 @@ class Range(NamedTuple):
 @kernel
 def classified(columns: AccessColumns, terms: Terms) -> tuple[Column, Range, Range, int]:
     """(what each row proves, tokens, values written, 1 for free or silent reads). Failures count only if refused."""
-    f, outcome, reason, flags, key, token, value, _, _ = columns
-    keys, _, nothing, reads, _ = terms
+    f, outcome, reason, flags = columns.f, columns.outcome, columns.reason, columns.flags
+    key, token, value = columns.key, columns.token, columns.value
+    keys, nothing, reads = terms.keys, terms.nothing, terms.reads
     kind = np.zeros(len(f), np.int8)
     low_token, high_token = np.full(keys, HIGHEST, np.int64), np.full(keys, LOWEST, np.int64)
     low_value, high_value = np.full(keys, HIGHEST, np.int64), np.full(keys, LOWEST, np.int64)

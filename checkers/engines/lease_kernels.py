@@ -130,7 +130,9 @@ def settle(grants: Grants, renewals: Renewals, sessions: Sessions, patience: int
     A session ends after all that it did in the order of events, not only in time, so moments are pairs (time, rank). A
     rank beyond the number of sessions means a circle, which only a release can break.
     """
-    key, _, start, latest, lasts, fixed, held, free, over, first, last, session, bits, parts, _, _ = grants
+    key, start, latest, lasts, fixed = grants.key, grants.start, grants.latest, grants.lasts, grants.fixed
+    held, free, over, first, last = grants.held, grants.free, grants.over, grants.first, grants.last
+    session, bits, parts = grants.session, grants.bits, grants.parts
     n, count = len(key), len(sessions.alive)
     begun, begun_rank, stuck = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     again = _held_twice(key, session, count)

@@ -1,7 +1,8 @@
 """The locks without leases: mutex, reentrant mutex, readers and writers, permits.
 
 Source: checkers/CONDITIONS.md, section 15. What each owner held follows from its own operations (`locks_by_owner`);
-then all holds must fit beside one another: those of one holder (`locks_alone`), or of several (`locks_together`).
+then the cores of all holds must fit beside one another: O(n) for one holder (`locks_alone`), else O(n log n)
+(`locks_together`). Exact; the section lists what is left to the search.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -42,11 +43,12 @@ def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
     def order() -> Column:
         member = locks_order.members(history, held, numbers, how)
         swept = together.sweep(history, held, 1, keys)
-        rows, _, _ = locks_order.pinned(history, held, member, swept, skipped | with_tries)
+        rows = locks_order.pinned(history, held, member, swept, skipped | with_tries).rows
         if not len(refused):
             return rows
+        reasons = locks_order.RefusedTries(refused, place, phantoms)
         wanted = with_tries & ~_mask(keys, conflicts, undecided)
-        tried = locks_order.stretched(history, reach, member, held, (refused, place, phantoms), wanted)
+        tried = locks_order.stretched(history, reach, member, held, reasons, wanted)
         return np.concatenate((rows, tried))
 
     if len(refused):
@@ -90,9 +92,8 @@ def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
         member = locks_order.members(history, held, numbers, how)
         certain = locks_order.pinned(history, held, member, swept, skipped)
         tried = ~skipped[key[refused]]
-        others = refused[tried], at[tried], np.where(before[tried], 0, 4)  # before or after all else at one instant
-        rows, points, phases = (np.concatenate(pair) for pair in zip(certain, others, strict=True))
-        return rows[np.lexsort((np.arange(len(rows)), phases, points))]
+        others = locks_order.Order(refused[tried], at[tried], np.where(before[tried], 0, 4))
+        return locks_order.merged(certain, others)
 
     return _answer(conflicts, undecided, order)
 
@@ -103,9 +104,9 @@ def semaphore(history: History, settings: Settings) -> EngineAnswer:
 
 
 # What each specifies: the classes of the same names in `checkers.models.locks`.
-mutex: Final = partial(_exclusive, how=TURNS)
-reentrant_mutex: Final = partial(_exclusive, how=DEPTH)
-rwlock: Final = partial(_together, how=EITHER)
+mutex: Final = partial(_exclusive, how=TURNS)  # the holder of the lock does not get it again
+reentrant_mutex: Final = partial(_exclusive, how=DEPTH)  # the holder of the lock gets it again
+rwlock: Final = partial(_together, how=EITHER)  # readers share, writers are alone
 
 
 def _answer(conflicts: dict[int, Conflict], undecided: dict[int, str], order: Callable[[], Column]) -> EngineAnswer:

@@ -3,7 +3,7 @@
 Source: checkers/CONDITIONS.md, section 15. Refused tries stand where a stretched hold explains them. O(n log n).
 """
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,16 @@ from checkers.history.history import History
 from checkers.row_format import ACQUIRES, INFINITY, F, Outcome
 
 
-def pinned(
-    history: History, held: OwnerHolds, inner: Column, swept: Sweep, skipped: Column
-) -> tuple[Column, Column, Column]:
-    """Each acquire at its return and each release at its invocation: (rows in order, ns of each, phase of each).
+class Order(NamedTuple):
+    """Rows in an order of linearization points."""
+
+    rows: Column
+    points: Column  # ns
+    phases: Column  # at one instant, lower phases come first
+
+
+def pinned(history: History, held: OwnerHolds, inner: Column, swept: Sweep, skipped: Column) -> Order:
+    """Each acquire at its return and each release at its invocation.
 
     At one instant cores end first (phase 1), then momentary holds come (2), then cores begin (3). inner: for each row
     the hold that it is a part of, or -1. skipped: mask of the keys to leave out.
@@ -34,7 +40,7 @@ def pinned(
     point = np.where(core, point, swept.at[hold])
     phase = np.where(core, np.where(point == end[hold], 1, 3), 2)
     order = np.lexsort((rows, hold, phase, point))
-    return rows[order], point[order], phase[order]
+    return Order(rows[order], point[order], phase[order])
 
 
 def members(history: History, held: OwnerHolds, slots: Slots, how: int) -> Column:
@@ -54,18 +60,24 @@ def members(history: History, held: OwnerHolds, slots: Slots, how: int) -> Colum
     return member
 
 
-def stretched(
-    history: History,
-    holds: alone.Stretched,
-    member: Column,
-    held: OwnerHolds,
-    refused: Sequence[Column],
-    wanted: Column,
-) -> Column:
-    """The rows of the keys in the mask `wanted`, in order, with holds that reach as far as refused tries may need.
+def merged(order: Order, other: Order) -> Column:
+    """The rows of two orders, merged by points and phases; at one instant phase 0 comes first, phase 4 last."""
+    rows, points, phases = (np.concatenate(pair) for pair in zip(order, other, strict=True))
+    return rows[np.lexsort((np.arange(len(rows)), phases, points))]
 
-    refused: rows of tries, what `alone.explained` says of each, and what `alone.phantoms` says.
-    """
+
+class RefusedTries(NamedTuple):
+    """Refused tries, and what explains each: see `locks_alone`."""
+
+    rows: Column
+    place: Column
+    phantoms: Column
+
+
+def stretched(
+    history: History, holds: alone.Stretched, member: Column, held: OwnerHolds, refused: RefusedTries, wanted: Column
+) -> Column:
+    """The rows of the keys in the mask `wanted`, in order, with holds that reach as far as refused tries may need."""
     tried, place, phantoms = refused
     c = history.columns
     key = c["key"][holds.acquire].astype(np.int64)

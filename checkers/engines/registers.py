@@ -42,7 +42,9 @@ def kv(history: History, settings: Settings) -> EngineAnswer:
 
 
 def _decided(history: History, settings: Settings, *, swaps: bool, bare: bool = False) -> EngineAnswer:
-    """swaps: whether compare-and-sets count; a failed one proves what `Settings.failed_cas` says. bare: `values_of`."""
+    """The answer. swaps: whether compare-and-sets count; a failed one proves what `Settings.failed_cas` says. bare: see
+    `values_of`.
+    """
     values, key = values_of(history, settings, bare=bare), history.columns["key"]
     keys = int(key.max(initial=0)) + 1
     if keys == 1 and len(history) < _SMALL and _worn(history, values):
@@ -65,8 +67,8 @@ def _decided(history: History, settings: Settings, *, swaps: bool, bare: bool = 
     return EngineAnswer(conflicts, undecided, lambda: _placed(parts, clusters, chains.head[order], left)[0])
 
 
-register: Final = partial(_decided, swaps=False)
-cas_register: Final = partial(_decided, swaps=True)
+register: Final = partial(_decided, swaps=False)  # reads and writes, key by key
+cas_register: Final = partial(_decided, swaps=True)  # reads, writes and compare-and-sets, key by key
 
 
 def _worn(history: History, values: Values) -> bool:

@@ -76,7 +76,8 @@ def _chains(roles: Roles, clusters: Clusters, wrong: Contradictions) -> Chains:
             if follows[head]:
                 continue
             here, begun = np.int64(key[row]), np.int64(INFINITY)
-        start, last, ended, cluster = -1, -1, np.int64(-1), head
+        start, last, ended = -1, -1, np.int64(-1)
+        cluster = head
         while True:
             walked[cluster] = True
             for soonest, latest in ((writer[cluster], writer[cluster]), (early[cluster], late[cluster])):

@@ -127,6 +127,13 @@ def _earlier(kinds: Ints) -> Ints:
     return result
 
 
+class SearchEnd(NamedTuple):
+    answer: int  # FOUND, NONE_FOUND, STEPS_SPENT or MEMORY_SPENT
+    order: Ints  # numbers of operations
+    furthest: int  # the furthest event that was reached
+    taken: int  # steps
+
+
 @kernel
 def settle(table: SearchTable, now: Ints, order: Ints, ordered: int) -> int:
     """Places operations that fit and change nothing, and passes returns of placed ones. Returns the order's length."""
@@ -164,10 +171,8 @@ def hashed(now: Ints, end: int) -> int:
 
 
 @kernel
-def search_table(table: SearchTable, steps: int, memory: int) -> tuple[int, Ints, int, int]:
-    """(FOUND, NONE_FOUND, STEPS_SPENT or MEMORY_SPENT; the order of operations that was found; the furthest event that
-    was reached; how many steps it took). steps: the most choices and passed returns; memory: the most configurations.
-    """
+def search_table(table: SearchTable, steps: int, memory: int) -> SearchEnd:
+    """Searches a table. steps: the most choices and passed returns; memory: the most configurations."""
     answered, masks, stride = table.answered, table.masks, table.stride
     known = Known([0][:0], [0][:0], [0][:0], [0][:0], [0][:0], [0][:0])
     heads = _heads(known, 1024)
@@ -185,12 +190,12 @@ def search_table(table: SearchTable, steps: int, memory: int) -> tuple[int, Ints
         taken += event
         furthest = max(furthest, event)
         if event == answered:
-            return FOUND, _path(table, known, came_from, choice), furthest, taken
+            return SearchEnd(FOUND, _path(table, known, came_from, choice), furthest, taken)
         code = hashed(now, masks)
         if not _met(known, heads, now, code, masks):
             stored = len(known.links)
             if stored == memory:
-                return MEMORY_SPENT, order[:0], furthest, taken
+                return SearchEnd(MEMORY_SPENT, order[:0], furthest, taken)
             if 2 * stored == len(heads):
                 heads = _heads(known, 4 * stored)
             known.store.extend(now)
@@ -205,9 +210,9 @@ def search_table(table: SearchTable, steps: int, memory: int) -> tuple[int, Ints
         choice = -1
         while choice < 0:
             if len(heap) == 0:
-                return NONE_FOUND, order[:0], furthest, taken
+                return SearchEnd(NONE_FOUND, order[:0], furthest, taken)
             if taken >= steps:
-                return STEPS_SPENT, order[:0], furthest, taken
+                return SearchEnd(STEPS_SPENT, order[:0], furthest, taken)
             taken += 1
             came_from = -heap[0][2]
             stamp += 1

@@ -126,8 +126,8 @@ def test_a_table_merges_operations_with_the_same_effect() -> None:
 def test_a_table_is_given_up_where_steps_or_memory_are_spent() -> None:
     made = there(table(plan(of(many_unknown(12)), Cell(), FAR), Cell(), 10_000, FAR))
     with always(compiled=False):
-        assert search_table(made, 20, 1_000_000)[0] == STEPS_SPENT
-        assert search_table(made, 1_000_000, 20)[0] == MEMORY_SPENT
+        assert search_table(made, 20, 1_000_000).answer == STEPS_SPENT
+        assert search_table(made, 1_000_000, 20).answer == MEMORY_SPENT
 
 
 def test_the_budget_is_honoured_where_steps_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_the_budget_is_honoured_in_a_table(monkeypatch: pytest.MonkeyPatch) -> N
         def sized(self, *arguments: Any) -> Any:
             nonlocal now
             found = search_table.sized(*arguments)
-            now += found[3] * 1e-4
+            now += found.taken * 1e-4
             return found
 
     rng = Random(3)
