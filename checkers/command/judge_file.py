@@ -57,7 +57,8 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
         measured = measures(history, settings)
         more = {"measures": [*map(asdict, measured)], "proof": "verified" if proof == "" else None}
     lines = tuple(_lines(file, history, answer, proof, measured))
-    witness, reason = (_witness(history, answer), answer.kind) if answer.valid is False else (None, answer.reason)
+    witness = _witness(history, answer) if answer.valid is False else None
+    reason = answer.kind if answer.valid is False else answer.reason
     return FileResult(answer.valid, model, answer.operations, lines, witness, reason, more)
 
 
@@ -144,8 +145,14 @@ def _key(history: History, key: int) -> str:
 
 def _witness(history: History, answer: ModelResult) -> dict[str, Any]:
     key = None if answer.key == WHOLE else _key(history, answer.key)
-    about = {"kind": answer.kind, "key": key, "minimal": answer.minimal, "story": answer.story}
-    return {**about, "operations": list(_operations(history, answer.rows))}
+    operations = list(_operations(history, answer.rows))
+    return {
+        "kind": answer.kind,
+        "key": key,
+        "minimal": answer.minimal,
+        "story": answer.story,
+        "operations": operations,
+    }
 
 
 def _operations(history: History, rows: Sequence[int]) -> Iterator[dict[str, Any]]:

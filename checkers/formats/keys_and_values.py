@@ -169,9 +169,10 @@ class KeysAndValues:
         if begun_as is None and ended_as is None:
             raise ValueError("it has no value")
         if begun_as is not None and ended_as is not None:
-            # What a read returns is known only in the end.
-            asked, done = ([part[: 2 if part[0] == "r" else 3] for part in each] for each in (begun_as, ended_as))
-            if asked != done:
+            same = len(begun_as) == len(ended_as) and all(
+                a[:2] == b[:2] and (a[0] == "r" or a[2] == b[2]) for a, b in zip(begun_as, ended_as, strict=True)
+            )
+            if not same:
                 raise ValueError("it ended as another than it was invoked")
         return self.atoms.intern(begun_as if ended_as is None else ended_as)
 

@@ -163,12 +163,7 @@ def pair(events: EventColumns, happened: Ordered) -> PairedOperations:
     order = np.argsort(invoked, kind="stable")
     invoked, ended = invoked[order], ended[order]
     ends, last = ended >= 0, np.where(ended >= 0, ended, 0)
-    another = np.flatnonzero(ends & (happened.verb[invoked] != happened.verb[last]))
-    if len(another):
-        begun, end = (int(happened.event[of[another[0]]]) for of in (invoked, last))
-        done = f"process {_words(events, 'process', end)} ends {_words(events, 'f', end)}"
-        asked = f"line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}"
-        raise events.source.bad(int(events.line[end]), f"{done}, but {asked}")
+    _same_verb(events, happened, invoked[ends], ended[ends])
     verbs = np.array([(verb.f, verb.flags, verb.sign) for verb in KINDS], np.int64)[happened.verb[invoked]]
     return PairedOperations(
         events=events,
@@ -195,6 +190,16 @@ def _contradiction(events: EventColumns, happened: Ordered, clients: Ints, place
     if before < 0:
         return ending
     return f"{ending}: its {_words(events, 'f', before)} ended in line {events.line[before] + 1}"
+
+
+def _same_verb(events: EventColumns, happened: Ordered, invoked: Ints, ended: Ints) -> None:
+    bad = happened.verb[invoked] != happened.verb[ended]
+    if bad.any():
+        at = int(np.argmax(bad))
+        begun, end = happened.event[invoked[at]], happened.event[ended[at]]
+        done = f"process {_words(events, 'process', end)} ends {_words(events, 'f', end)}"
+        asked = f"line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}"
+        raise events.source.bad(int(events.line[end]), f"{done}, but {asked}")
 
 
 def _words(events: EventColumns, field: str, event: int) -> str:

@@ -256,9 +256,22 @@ def hash_collision(incident: Incident) -> bool:
 
 
 DESIGNS: Final = by_name(
-    *(no_exclusion, released_by_another, renewed_anothers),
-    *(never_expires, hung_but_renewed, gave_up, left_behind),
-    *(outlived_ttl, keepalive_died, answer_past_ttl),
-    *(went_ahead, session_lost, not_the_session),
-    *(client_clock, opposite_order, woken_all, timers_set_back, hash_collision),
+    no_exclusion,
+    released_by_another,
+    renewed_anothers,
+    never_expires,
+    hung_but_renewed,
+    gave_up,
+    left_behind,
+    outlived_ttl,
+    keepalive_died,
+    answer_past_ttl,
+    went_ahead,
+    session_lost,
+    not_the_session,
+    client_clock,
+    opposite_order,
+    woken_all,
+    timers_set_back,
+    hash_collision,
 )

@@ -155,5 +155,8 @@ class MultiRegister(Model):
         reads = {(m.key, m.value) for m in micro_operations(operation) if not m.write and m.value not in self._any}
         if operation.unknown or not reads:
             return ()
-        earlier = peers.where(F.WRITE, F.TRANSACT, meets=(0, operation.ret))
-        return (o.row for o in earlier if any(m.write and (m.key, m.value) in reads for m in micro_operations(o)))
+        return (
+            peer.row
+            for peer in peers.where(F.WRITE, F.TRANSACT, meets=(0, operation.ret))
+            if any(m.write and (m.key, m.value) in reads for m in micro_operations(peer))
+        )

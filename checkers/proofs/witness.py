@@ -135,7 +135,8 @@ class _Teller:
         value, base = self._words(operation.value), self._words(operation.base)
         reason = "" if operation.reason == Reason.NONE else f" ({operation.reason.name.lower().replace('_', '-')})"
         if template := acknowledged if operation.ok else failed if operation.failed else unanswered:
-            reading, late = " for reading" * operation.shared, "late, " * bool(operation.flags & LATE)
+            reading = " for reading" if operation.shared else ""
+            late = "late, " if operation.flags & LATE else ""
             return template.format(value=value, base=base, token=token, reason=reason, reading=reading, late=late)
         nothing = operation.value is UNSET or (operation.value == NONE and not self._history.values)
         about = "" if nothing else f" of {value}"

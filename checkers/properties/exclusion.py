@@ -48,8 +48,11 @@ def _examine_server(view: View) -> Examined:
     for key, of_key in by_key.items():
         numbers = np.arange(first, first + len(of_key))
         first += len(of_key)
-        lied = (hold for hold in of_key if hold.renewed > hold.freed)
-        findings += (Finding("renewed-after-release", own.renewed, (own.row, own.release), (own.row,)) for own in lied)
+        findings += [
+            Finding("renewed-after-release", hold.renewed, (hold.row, hold.release), (hold.row,))
+            for hold in of_key
+            if hold.renewed > hold.freed
+        ]
         try:
             for conflict in conflicts(problem.part(numbers), deadline):
                 findings.append(_finding([of_key[n] for n in conflict]))  # stays even if a budget runs out later

@@ -8,7 +8,6 @@ store mode says what that means. A store without a fence is judged by whether it
 """
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import Final
 
 from checkers.engines.fenced import fenced_findings
@@ -35,11 +34,12 @@ BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 
 def _examine_order(view: View) -> Examined:
     """Exact. A grant comes before another if its acquire returned before the other's request was sent."""
-    with_tokens = ([hold for hold in holds if hold.token != NONE] for holds in view.holds.by_key.values())
     findings = []
-    for first, second in chain.from_iterable(map(disordered, with_tokens)):
-        kind, rows = "token-repeated" if first.token == second.token else "token-not-larger", (first.row, second.row)
-        findings.append(Finding(kind, second.ret, rows, rows))
+    for holds in view.holds.by_key.values():
+        for first, second in disordered([hold for hold in holds if hold.token != NONE]):
+            kind = "token-repeated" if first.token == second.token else "token-not-larger"
+            rows = first.row, second.row
+            findings.append(Finding(kind, second.ret, rows, rows))
     return Examined(findings)
 
 

@@ -85,9 +85,13 @@ def _met(view: View, row: int, at: int) -> tuple[int, ...]:
 def _examine_sharing(view: View) -> Examined:
     """Sound. A reader that timed out counts as refused, unless a fault or a stall can have made it late."""
     spans = _writers(view)
-    alone = (r for r in view.once(_refused) if not meets(*spans.get(view.key[r], ([], [])), view.inv[r], view.ret[r]))
-    kept_out = (row for row in alone if view.reason[row] == Reason.HELD or undisturbed(row, view))
-    return Examined([Finding("reader-refused", view.ret[row], (*_readers(view, row), row)) for row in kept_out])
+    findings = [
+        Finding("reader-refused", view.ret[row], (*_readers(view, row), row))
+        for row in view.once(_refused)
+        if not meets(*spans.get(view.key[row], ([], [])), view.inv[row], view.ret[row])
+        and (view.reason[row] == Reason.HELD or undisturbed(row, view))
+    ]
+    return Examined(findings)
 
 
 def _exercise_sharing(view: View) -> Exercise:

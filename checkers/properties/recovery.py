@@ -42,11 +42,12 @@ class KeyRecovery(NamedTuple):
 def _examine(view: View) -> Examined:
     """Exact, but for a chance that checkers/CONDITIONS.md, section 12, names."""
     cases = view.once(_cases)
-    missed = {case: case.missed for case in cases if case.missed is not None}
     findings = [
-        Finding("not-recovered", at, (case.row,), conclusion=_why(view, case, at)) for case, at in missed.items()
+        Finding("not-recovered", case.missed, (case.row,), conclusion=_why(view, case, case.missed))
+        for case in cases
+        if case.missed is not None
     ]
-    gone = {view.key[case.row] for case in missed}
+    gone = {view.key[case.row] for case in cases if case.missed is not None}
     findings += [*_recovered_in_part(view, gone), *_without_answers(view)]
     return Examined(findings, {SLOWEST: max((case.late for case in cases), default=0) // 1_000_000})
 

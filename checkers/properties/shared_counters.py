@@ -67,8 +67,9 @@ def contended(view: View) -> int:
         mine = acquires & (flags & SHARED == SHARED * shared)
         holds = [(hold.key, hold.ret, hold.left) for hold in view.holds if not (shared and hold.shared)]
         key, ret, left = np.array(holds, np.int64).reshape(-1, 3).T
-        whose, ended = keys[mine], view.ended[mine]
-        sent, answered, begins, ends = apart((whose, invs[mine]), (whose, ended), (key, ret), (key, left)).places
+        sent, answered, begins, ends = apart(
+            (keys[mine], invs[mine]), (keys[mine], view.ended[mine]), (key, ret), (key, left)
+        ).places
         # An acquire's own hold begins when the acquire returns, and does not count.
         met = np.searchsorted(np.sort(begins), answered, "left") - np.searchsorted(np.sort(ends), sent, "right")
         total += int((met > 0).sum())

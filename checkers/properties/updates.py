@@ -40,7 +40,8 @@ def _examine_lists(view: View) -> Examined:
     reads = grouped(view.rows(F.READ, outcomes=(Outcome.OK,)), view.owner.__getitem__)
     lost = forks = 0
     for key, path, problem, missing in _judged(view):
-        findings += [] if problem is None else [problem]
+        if problem is not None:
+            findings.append(problem)
         lost += len(missing)
         if problem is not None and problem.kind != "corrupt-list":
             continue
