@@ -257,7 +257,11 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
 
 
 def by_pairs(windows: Windows) -> Iterator[tuple[int, ...]]:
-    """Conflicts between two grants only: these are certain even if a grant has no single instant (Redlock)."""
+    """Conflicts between two grants only: these are certain even if a grant has no single instant.
+
+    A majority lock (Redlock) is granted by several servers at several instants. Two grants share one server, so any
+    two of them exclude each other as on one server; a third may share another server with each.
+    """
     latest, core_end, reader = windows.latest, windows.core_end, windows.reader
     active: list[int] = []
     for n in sorted(range(len(latest)), key=latest.__getitem__):

@@ -80,7 +80,8 @@ def solve(problem: Problem) -> Solution:
     """Whether the grants of all keys can have been in force one after another; one conflict for each key that has any.
 
     All keys are walked at once in the likeliest order, O(n log n). A key that does not fit in that order is judged
-    alone (`lease_schedule`), and keys that share sessions are judged together (`lease_sessions`).
+    alone (`lease_schedule`), and keys that share sessions are judged together (`lease_sessions`). Exact within the
+    limits of these modules; keys that exceed a budget are undecided. Source: checkers/CONDITIONS.md, sections 4 and 5.
     """
     if len(problem.sessions.alive):
         return solve_sessions(problem, SECONDS)

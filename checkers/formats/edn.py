@@ -94,7 +94,7 @@ class Reader:
                 items.append(self.form(inner))
             self.at += 1
         try:
-            value = _collection(text, items) if kind == "open" else _READ[str(kind)](text)
+            value = _collection(text, items) if kind == "open" else _SCALARS[str(kind)](text)
         except ValueError as error:
             raise Malformed(self.line(start), str(error)) from error
         self.begun = start
@@ -204,7 +204,13 @@ def _unescaped(escape: re.Match[str]) -> str:
     return _ESCAPES[code]
 
 
-_READ: Final[dict[str, Callable[[str], Any]]] = {"atom": atom, "string": string, "character": str, "special": no_value}
+# Kind of a token (see `_TOKEN`) → what makes a value of its text, or raises ValueError.
+_SCALARS: Final[dict[str, Callable[[str], Any]]] = {
+    "atom": atom,
+    "string": string,
+    "character": str,
+    "special": no_value,
+}
 
 
 def value_of(text: str) -> Any:

@@ -2,10 +2,10 @@
 
     history, family, settings = load_with_defaults(Path("etcd_004.log"))
 
-A format is recognised by what is in the file and never by its name.
-checkers/README.md says what each format holds, what its keys mean and which order its events have; keys without a
-meaning, and messages of other loggers in a log, are passed over. In edn, text and log, `inv` and `ret` are places in
-the order of events; times are only for display (`History.clock`). ``f``: see `vocabulary`.
+A format is recognised by what is in the file and never by its name. checkers/README.md says what each format holds,
+what its keys mean and which order its events have; keys without a meaning, and messages of other loggers in a log, are
+passed over. In edn, text and log, `inv` and `ret` are places in the order of events; times are only for display
+(`History.clock`). ``f``: see `vocabulary`.
 
 How events become operations. A process does one operation at a time: a completion ends the last invocation of its
 process. After an unknown outcome (info) a process may go on; the unknown operation stays open for ever, which no order

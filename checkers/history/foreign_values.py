@@ -64,13 +64,14 @@ def shown(text: str, longest: int = SHOWN) -> str:
 
 
 def whole(text: str) -> int:
-    """The integer of a text of digits, with the N of EDN or without. Raises ValueError, like the next three."""
+    """The integer of a text of digits, with the N of EDN or without. Raises ValueError."""
     if len(text) > 1000:
         raise ValueError("a number of more than 1000 digits")
     return int(text.rstrip("N"))
 
 
 def finite(text: str) -> float:
+    """The number of a text. Raises ValueError if it is out of range."""
     value = float(text) if len(text) <= 1000 else inf
     if not isfinite(value):
         raise ValueError(f"{shown(text)} is out of range")
@@ -78,6 +79,7 @@ def finite(text: str) -> float:
 
 
 def encodable(text: str) -> str:
+    """The text itself. Raises ValueError if half of a character stands in it alone."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -86,6 +88,7 @@ def encodable(text: str) -> str:
 
 
 def no_value(text: str) -> NoReturn:
+    """Raises ValueError: for what can be read and not be compared, such as NaN."""
     raise ValueError(f"{text} is no value that could be compared")
 
 

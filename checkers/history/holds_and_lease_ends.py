@@ -194,7 +194,11 @@ def _granted(view: Rows) -> Iterator[Hold]:
 
 
 def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
-    """The holds with the time in which each was in force: checkers/CONDITIONS.md, section 3."""
+    """The holds with the time in which each was in force: checkers/CONDITIONS.md, section 3.
+
+    That a grant or release of a session proves that the session lived is used as a constant, from the earliest possible
+    instant, because nothing else couples two locks of one session.
+    """
     facts = view.facts
     alive = _session_proofs(view, granted) if facts.lease in IN_SESSIONS else {}
     for hold in granted:
@@ -237,7 +241,9 @@ def closings(view: Rows) -> dict[int, int]:
 
 
 def next_asked(view: Rows) -> dict[int, int]:
-    """Acquire row → ns at which the same session asked for the same name again, having given up what it held."""
+    """Acquire row → ns at which the same session asked for the same name again, having given up what it held: the
+    adapter may then remove what an unanswered or impossible release left behind.
+    """
     result: dict[int, int] = {}
     latest: dict[tuple[int, int], int] = {}
     for row in view.whole(*ACQUIRES):

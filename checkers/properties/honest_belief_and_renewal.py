@@ -41,7 +41,8 @@ REFUSED: Final = "renewals and releases refused"
 
 def _examine_belief(view: View) -> Examined:
     """Definite: checkers/CONDITIONS.md, section 11. A client that did not run when it was due to notice its loss is not
-    blamed for noticing late: the first thing that it does is to look at its clock.
+    blamed for noticing late: the first thing that it does is to look at its clock. Without a lease, a client learns of
+    its loss by asking.
     """
     bound, known = view.facts.bounds.get(BELIEF.id), view.facts.lease in ALL_KNOWN
     following, asleep = superseded(view), view.once(stalls_by_worker) if view.facts.lease == "none" else {}
@@ -146,8 +147,10 @@ def _renewed_by_nobody(view: View) -> Iterator[Finding]:
 
 
 def _lasts_until(view: View, lease: RenewedLease, answered_by: int) -> int:
-    """ns; until when a lease is certainly in force if what was answered before `answered_by` (ns) prolonged it. With a
-    grain, a sign of life counts for no more than the grain after the last one that came half a grain before it.
+    """ns; until when a lease is certainly in force if what was answered before `answered_by` (ns) prolonged it.
+
+    Servers with a grain tell each other only now and then who is alive: a sign of life counts for no more than the
+    grain after the last one that came half a grain or more before it.
     """
     grain = view.facts.grain
     signs = [lease.begun, *(view.inv[other] for other in lease.renewed if view.ret[other] <= answered_by)]
@@ -172,8 +175,10 @@ def _nobody_renews(facts: Facts) -> str | None:
 
 
 def _granted_though_over(lease: RenewedLease, view: View) -> Iterator[Finding]:
-    """Grants that cannot have come before the service said that their lease is over, as another certainly held until
-    then: checkers/CONDITIONS.md, section 11 (c).
+    """Grants that cannot have come before the service said that their lease is over.
+
+    Another client certainly held until then. The grant cannot have come before that hold: it had not been requested
+    yet, or its own lease was certainly in force, so that the other client would have got the lock inside its hold.
     """
     refusal = min(lease.refused, key=lambda row: view.ret[row], default=None)
     if refusal is None or not lease.session or view.facts.permits > 1:

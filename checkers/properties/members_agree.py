@@ -157,7 +157,8 @@ def _numbered_before(entry: Entry, earlier: Contents) -> bool:
 
 
 def _there_all_the_while(entry: Entry, later: Contents, look: Sequence[Contents]) -> bool:
-    """Whether a difference in an entry without numbers counts: the first member lacked or held it all the while. Other
+    """Whether a difference in an entry without numbers counts, when nobody writes. If the first member holds the entry
+    in the end, it must have held it before, too; if another member holds it, the first must lack it in the end. Other
     differences may come from requests that were under way, or from leases that ended.
     """
     first, last = look[0], look[-1]
