@@ -1,8 +1,7 @@
 """Whether a history is valid under a model, with its proof: engine first, then search, then the least proof.
 
 An engine decides most keys at once. The search decides the keys that the engine leaves, key by key. If the history is
-invalid, its earliest contradiction is made as small as possible, and told. Invalid beats unknown: a key that is
-certainly bad makes the history invalid, whatever else was not decided.
+invalid, its earliest contradiction is made as small as possible, and told. Invalid beats unknown.
 """
 
 import time
@@ -14,10 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.engines.search import Searched, search_keys
+from checkers.history.counting import Ints
 from checkers.history.foreign_values import shown
 from checkers.history.history import History
 from checkers.models.all_models import Specification
-from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Model, Settings, Unusable
 from checkers.models.operations import WHOLE, ByKey
 from checkers.models.user_model import ModelError, specification
@@ -52,7 +52,7 @@ class ModelResult:
     reason: str = ""
     least: Callable[[], Least] = Least  # called if valid is False; `rows`, `minimal` and `story` are its parts
     # Called if valid is True: rows, those of each key in an order that explains every answer.
-    order: Callable[[], Rows] = lambda: np.empty(0, np.int64)
+    order: Callable[[], Ints] = lambda: np.empty(0, np.int64)
 
     @property
     def rows(self) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ import numpy as np
 from checkers.bench import baseline, generate, timing
 from checkers.bench.generate import HistoryShape
 from checkers.command.exit_status import status_of
-from checkers.formats.formats import load_any
+from checkers.formats.formats import load_with_defaults
 from checkers.history.history import History, save
 from checkers.row_format import NONE, F, Outcome
 
@@ -56,8 +56,7 @@ def unanswered(options: Options) -> Iterator[str]:
     """Bad histories of one key, with operations that were never answered."""
     yield _head("model | operations | unanswered | ours (s) | Porcupine (s) | its memory | ratio")
     for model, unknown in product(("mutex", "fenced-store", "cas-register"), UNANSWERED):
-        case = BenchCase(model, HistoryShape(2_000, 10, 1, unknown=unknown, bad=True))
-        yield _row(case, options, unknown)
+        yield _row(BenchCase(model, HistoryShape(2_000, 10, 1, unknown=unknown, bad=True)), options, unknown)
 
 
 def alone(options: Options) -> Iterator[str]:
@@ -72,7 +71,7 @@ def alone(options: Options) -> Iterator[str]:
 
 def logs(options: Options) -> Iterator[str]:
     """The logs of etcd under Jepsen in Porcupine's module, all of them in one go."""
-    histories = [load_any(path) for path in baseline.logs()]
+    histories = [load_with_defaults(path).history for path in baseline.logs()]
     valid, ours = timing.check("cas-register", histories)
     operations = sum(map(len, histories))
     yield _head("logs | operations | valid | ours (s) | Porcupine (s) | ratio")
@@ -110,7 +109,7 @@ def text(options: Options) -> Iterator[str]:
     for name, written in FORMATS.items():
         path = options.folder / name
         path.write_text("".join(written(history)))
-        seconds = timing.median(lambda path=path: load_any(path))  # type: ignore[misc]
+        seconds = timing.median(lambda path=path: load_with_defaults(path).history)  # type: ignore[misc]
         events = 2 * len(history)
         size = path.stat().st_size / 1e6
         yield f"| {name} | {events:,} | {size:.0f} | {seconds:.2f} | {events / seconds:,.0f} |"

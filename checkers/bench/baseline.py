@@ -15,10 +15,8 @@ from checkers.bench.timing import RUNS
 from checkers.history.history import History
 from checkers.row_format import INFINITY, NONE, F, Outcome
 
-SECONDS: Final = 60.0
-"""CPU time that Porcupine may take for one check."""
-SPEND: Final = 10.0
-"""CPU time after which it is not asked again."""
+SECONDS: Final = 60.0  # CPU time that Porcupine may take for one check
+SPEND: Final = 10.0  # CPU time after which it is not asked again
 
 BYTES: Final = 8_000_000_000
 

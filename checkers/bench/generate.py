@@ -17,10 +17,8 @@ from checkers.history.counting import Flags, Ints
 from checkers.history.history import Columns, Facts, History
 from checkers.row_format import NONE, F, Outcome, Reason
 
-STEP: Final = 1_000
-"""ns between two linearization points."""
-PAUSE: Final = 0.05
-"""The share of the time between two points of a process in which the process is outside of any call."""
+STEP: Final = 1_000  # ns between two linearization points
+PAUSE: Final = 0.05  # the share of the time between two points of a process in which the process is outside of any call
 
 Table = dict[str, npt.NDArray[Any]]
 
@@ -64,8 +62,7 @@ def mutex(shape: HistoryShape) -> History:
     rows["outcome"][acquires[never]] = Outcome.INFO
     rows["outcome"][releases[freed]] = Outcome.INFO
     rows = {name: np.delete(column, releases[never]) for name, column in rows.items()}
-    rows = _joined([rows, *ghosts])
-    return _history("mutex", shape, rows)
+    return _history("mutex", shape, _joined([rows, *ghosts]))
 
 
 def fenced(shape: HistoryShape) -> History:
@@ -195,13 +192,8 @@ def _holds(shape: HistoryShape, rng: np.random.Generator) -> Table:
     process = _dealt(rng, mine, shape.processes, streams)
     key = _dealt(rng, mine, shape.keys, streams)
     n = len(acquire)
-    rows = _table(
-        2 * n,
-        f=np.repeat([int(F.ACQUIRE), int(F.RELEASE)], n),
-        owner=np.tile(np.arange(1, n + 1), 2),
-        key=np.tile(key, 2),
-        process=np.tile(process, 2),
-    )
+    kinds, owners = np.repeat([int(F.ACQUIRE), int(F.RELEASE)], n), np.tile(np.arange(1, n + 1), 2)
+    rows = _table(2 * n, f=kinds, owner=owners, key=np.tile(key, 2), process=np.tile(process, 2))
     _widen(rows, np.concatenate([acquire, release]), rng)
     return rows
 

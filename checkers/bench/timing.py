@@ -63,9 +63,8 @@ def command(file: Path, model: str) -> tuple[float, float]:
     clock, cpu = [], []
     for _ in range(RUNS):
         begun, used = time.monotonic(), _children()
-        subprocess.run(
-            [sys.executable, "-m", "checkers", file, "--model", model, "--json"], stdout=subprocess.DEVNULL, check=False
-        )
+        judging = [sys.executable, "-m", "checkers", str(file), "--model", model, "--json"]
+        subprocess.run(judging, stdout=subprocess.DEVNULL, check=False)
         clock.append(time.monotonic() - begun)
         cpu.append(_children() - used)
     return statistics.median(clock), statistics.median(cpu)
@@ -78,9 +77,8 @@ def _children() -> float:
 
 def memory(file: Path, model: str) -> int:
     """Bytes that a check needs beyond the columns at its peak, in a process of its own. Linux only."""
-    done = subprocess.run(
-        [sys.executable, "-m", "checkers.bench.timing", file, model], capture_output=True, text=True, check=True
-    )
+    measuring = [sys.executable, "-m", "checkers.bench.timing", str(file), model]
+    done = subprocess.run(measuring, capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 

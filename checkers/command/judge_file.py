@@ -56,15 +56,10 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
 
         measured = measures(history, settings)
         more = {"measures": [*map(asdict, measured)], "proof": "verified" if proof == "" else None}
-    return FileResult(
-        answer.valid,
-        model,
-        answer.operations,
-        tuple(_lines(file, history, answer, proof, measured)),
-        _witness(history, answer) if answer.valid is False else None,
-        answer.kind if answer.valid is False else answer.reason,
-        more,
-    )
+    lines = tuple(_lines(file, history, answer, proof, measured))
+    witness = _witness(history, answer) if answer.valid is False else None
+    reason = answer.kind if answer.valid is False else answer.reason
+    return FileResult(answer.valid, model, answer.operations, lines, witness, reason, more)
 
 
 def _settings(defaults: Settings, options: Mapping[str, Any]) -> Settings:
@@ -108,8 +103,7 @@ def _verified(history: History, statement: Specification, settings: Settings, an
 def _lines(
     file: Path, history: History, answer: ModelResult, proof: str | None, measured: Sequence[Measure]
 ) -> Iterator[str]:
-    about = f"{answer.model}, {answer.operations:,} operations"
-    head = f"{file}: {_WORDS[answer.valid]} ({about})"
+    head = f"{file}: {_WORDS[answer.valid]} ({answer.model}, {answer.operations:,} operations)"
     if answer.valid is None:
         yield f"{head}: {answer.reason}"
     elif answer.valid:
@@ -150,24 +144,21 @@ def _key(history: History, key: int) -> str:
 
 
 def _witness(history: History, answer: ModelResult) -> dict[str, Any]:
+    key = None if answer.key == WHOLE else _key(history, answer.key)
+    operations = list(_operations(history, answer.rows))
     return {
         "kind": answer.kind,
-        "key": None if answer.key == WHOLE else _key(history, answer.key),
+        "key": key,
         "minimal": answer.minimal,
         "story": answer.story,
-        "operations": list(_operations(history, answer.rows)),
+        "operations": operations,
     }
 
 
 def _operations(history: History, rows: Sequence[int]) -> Iterator[dict[str, Any]]:
     for operation in Operations(history, np.array(rows, np.int64)):
-        row = operation.row
-        fields: dict[str, Any] = {
-            "row": row,
-            "process": operation.process,
-            "type": operation.outcome.name.lower(),
-            "f": operation.f.name.lower().replace("_", "-"),
-        }
+        row, kind, f = operation.row, operation.outcome.name.lower(), operation.f.name.lower().replace("_", "-")
+        fields: dict[str, Any] = {"row": row, "process": operation.process, "type": kind, "f": f}
         if history.lines is not None:
             fields["lines"] = [line for line in history.lines[row].tolist() if line > 0]
         if history.clock is None:

@@ -23,6 +23,8 @@ def result(file: Path, history: History, properties: Sequence[str], *, explain: 
     undecided = ", ".join(result.property for result in results if result.valid is None)
     broken = ", ".join(result.property for result in results if result.valid is False)
     first = next((violation for result in results for violation in result.violations), None)
+    pairs = zip(results, judgements, strict=True)
+    verdicts = [{**asdict(result), "word": judged.word, "because": judged.because} for result, judged in pairs]
     return FileResult(
         False if False in valid else None if None in valid else True,
         "",
@@ -30,14 +32,7 @@ def result(file: Path, history: History, properties: Sequence[str], *, explain: 
         tuple(_lines(file, history, results, judgements, explain=explain)),
         None if first is None else asdict(first),
         f"violated: {broken}" if broken else f"undecided: {undecided}" if undecided else "",
-        {
-            "lane": history.facts.lane,
-            "faults": history.facts.fault_names,
-            "verdicts": [
-                {**asdict(result), "word": judgement.word, "because": judgement.because}
-                for result, judgement in zip(results, judgements, strict=True)
-            ],
-        },
+        {"lane": history.facts.lane, "faults": history.facts.fault_names, "verdicts": verdicts},
     )
 
 

@@ -10,8 +10,7 @@ from checkers.models import kv
 from checkers.models.model import UNSET, Settings
 from checkers.row_format import NONE, F
 
-NOWHERE: Final = -(1 << 62)
-"""A number that no value has."""
+NOWHERE: Final = -(1 << 62)  # a number that no value has
 
 _PLAIN: Final = frozenset({int, str, type(None)})
 _LATE: Final = 1 << 60

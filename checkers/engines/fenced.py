@@ -1,8 +1,7 @@
 """A store that compares fencing tokens: exact in near-linear time.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. Tokens order all accesses except those of one token, a group. If
-the fence is on writes alone, most keys pass a first look (`checkers.engines.fenced_screen`) and need no more. What is
-left to the search: `REPEATED` and `LOOSE`.
+Source: checkers/CONDITIONS.md, sections 17 and 18. If the fence is on writes alone, most keys pass a first look
+(`checkers.engines.fenced_screen`) and need no more. What is left to the search: `REPEATED` and `LOOSE`.
 """
 
 from collections.abc import Iterator
@@ -32,9 +31,10 @@ from checkers.engines.fenced_refusals import Reasons, StoreColumns, explanations
 from checkers.engines.fenced_screen import doubtful
 from checkers.engines.fenced_survey import KINDS, NEEDLESS, PROOF, Findings, carried_over, overtaken, surveyed
 from checkers.engines.kernel import SMALL, Column, kernel, no_rows
+from checkers.history.counting import Ints
 from checkers.history.finding import Finding
 from checkers.history.history import History
-from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 from checkers.models.stores import Rule, rule_of
 from checkers.row_format import NONE, F, Outcome
@@ -136,7 +136,7 @@ def _judged(columns: AccessColumns, terms: Terms) -> Broken:
     return Broken(broken.kind, rows[broken.at], rows[broken.rows], rows[broken.readers], repeated, loose)
 
 
-def _order(columns: AccessColumns, terms: Terms) -> Rows:
+def _order(columns: AccessColumns, terms: Terms) -> Ints:
     """The rows of the keys that are decided and not broken, those of each key in an order of linearization points."""
     store, reasons, broken = examined(*numbered(columns, terms))
     store.skip[columns.key[broken.at]] = True

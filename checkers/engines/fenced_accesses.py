@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import FAIL, NOT_OWNER, OK, READ, STALE_TOKEN, WRITE
+from checkers.engines.codes import F_READ, F_WRITE, FAIL, NOT_OWNER, OK, STALE_TOKEN
 from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.row_format import FINAL, INFINITY, NONE
 
@@ -82,21 +82,19 @@ def classified(columns: AccessColumns, terms: Terms) -> tuple[Column, Range, Ran
     key, token, value = columns.key, columns.token, columns.value
     keys, nothing, reads = terms.keys, terms.nothing, terms.reads
     kind = np.zeros(len(f), np.int8)
-    low_token = np.full(keys, HIGHEST, np.int64)
-    high_token = np.full(keys, LOWEST, np.int64)
-    low_value = np.full(keys, HIGHEST, np.int64)
-    high_value = np.full(keys, LOWEST, np.int64)
+    low_token, high_token = np.full(keys, HIGHEST, np.int64), np.full(keys, LOWEST, np.int64)
+    low_value, high_value = np.full(keys, HIGHEST, np.int64), np.full(keys, LOWEST, np.int64)
     odd = 0
     for row in range(len(f)):
         answer = outcome[row]
         if answer == FAIL and reason[row] != STALE_TOKEN and reason[row] != NOT_OWNER:
             continue
         k = key[row]
-        if f[row] == WRITE:
+        if f[row] == F_WRITE:
             kind[row] = ACCEPTED if answer == OK else REFUSED if answer == FAIL else UNKNOWN
             low_value[k] = min(low_value[k], value[row])
             high_value[k] = max(high_value[k], value[row])
-        elif f[row] == READ:
+        elif f[row] == F_READ:
             says = answer == OK and value[row] != nothing
             if not reads:
                 kind[row] = READ_OK if says else IDLE if answer == OK else NOTHING

@@ -14,9 +14,8 @@ from checkers.engines.fenced_accesses import FREE, IDLE, READ_OK, READ_REFUSED, 
 from checkers.engines.fenced_refusals import Reasons, StoreColumns
 from checkers.engines.fenced_survey import OVERWRITTEN, STALE_READ, WITHIN_TOKEN, Findings, Survey
 from checkers.engines.kernel import Column, kernel, no_rows
-from checkers.history.counting import apart
+from checkers.history.counting import Ints, apart
 from checkers.history.history import Columns
-from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
 
 
@@ -93,7 +92,7 @@ def _zones(hard: Column, final_write: Column, accesses: Accesses, survey: Survey
             worst = row
 
 
-def arranged(store: StoreColumns, reasons: Reasons) -> Rows:
+def arranged(store: StoreColumns, reasons: Reasons) -> Ints:
     """The rows of all keys that are not to be skipped, in an order of linearization points. O(n log n).
 
     A group stands in the order of its clusters, or as invoked if the accesses of each token follow one another. An
@@ -141,7 +140,7 @@ def _within(store: StoreColumns, first: Column, rows: Column) -> tuple[Column, .
     return tuple(parts)
 
 
-def fitted(columns: Columns, rows: Rows, others: Rows) -> Rows:
+def fitted(columns: Columns, rows: Ints, others: Ints) -> Ints:
     """The rows, which are in order key by key, with each of the others put in as late as its return allows."""
     key, inv, ret = columns["key"], columns["inv"], columns["ret"]
     sent, returned = apart((key[rows], inv[rows]), (key[others], ret[others])).places

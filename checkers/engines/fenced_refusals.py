@@ -1,7 +1,6 @@
 """Refusals by a fenced store: whether anything can have raised its bar above the token before the refusal returned.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18, rules 4 and 5. Exact: a refusal changes nothing, and what explains
-one refusal never rules out what explains another. O(n), and a binary search for each needless refusal.
+Source: checkers/CONDITIONS.md, sections 17 and 18, rules 4 and 5. O(n), and a binary search for each needless refusal.
 """
 
 from typing import NamedTuple
@@ -72,13 +71,6 @@ def explanations(store: StoreColumns, spared: list[int]) -> Reasons:
 
 
 @kernel
-def reason_of(reasons: Reasons, accesses: Accesses, strict: int, row: int) -> int:
-    """The row that may explain a refusal, -1 for none."""
-    here = accesses.group[row]
-    return int(reasons.upward[here] if strict and accesses.kind[row] == REFUSED else reasons.above[here])
-
-
-@kernel
 def moment(before: Column, group: Column, inv: Column, row: int) -> int:
     """ns; the earliest moment at which a row that comes first in its group can have been accepted."""
     if row < 0:
@@ -104,9 +96,9 @@ def needless(store: StoreColumns, reasons: Reasons, spared: list[int], findings:
     for row in spared:
         if not READ_REFUSED <= kind[row] <= REFUSED or store.skip[key[row]]:
             continue
-        reason = reason_of(reasons, store.accesses, strict, row)
+        here, k = group[row], key[row]
+        reason = int(reasons.upward[here] if strict and kind[row] == REFUSED else reasons.above[here])
         if reason < 0 or ret[row] < moment(before, group, inv, reason):
-            here, k = group[row], key[row]
             there = _obstacle(begin[k], begin[k + 1], inv, before, ret[row])
             late = before[there + 1] if there + 1 < begin[k + 1] else store.last[k]
             rival = -1

@@ -33,15 +33,11 @@ def doubtful(columns: AccessColumns, kind: Column, values: Range, group: Column,
         doubt[k] = values.low[k] <= initial <= values.high[k]
     waiting = np.zeros(keys, np.int32)
     # Of each value: its write, when the first access to it returned, and the value written next under its token.
-    write = np.full(total, NOBODY, np.int64)
-    done = np.full(total, INFINITY, np.int64)
-    after = no_rows(total)
+    write, done, after = np.full(total, NOBODY, np.int64), np.full(total, INFINITY, np.int64), no_rows(total)
     # Of each group: when its first access returned, when its first write and its last access were invoked, and what was
     # written last.
-    over = np.full(count, INFINITY, np.int64)
-    opened = np.full(count, INFINITY, np.int64)
-    begun = np.full(count, -1, np.int64)
-    last = no_rows(count)
+    over, opened = np.full(count, INFINITY, np.int64), np.full(count, INFINITY, np.int64)
+    begun, last = np.full(count, -1, np.int64), no_rows(count)
     refused = [0][:0]
     for row in range(len(kind)):
         what = kind[row]

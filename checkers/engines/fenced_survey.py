@@ -1,8 +1,6 @@
 """The groups of a fenced store: what each holds, whether they can follow one another, and what reads prove about that.
 
-Source: checkers/CONDITIONS.md, sections 17 and 18. If the fence is on writes alone, a read stands in the group of the
-write that it returned; if the fence is on reads too, in the group of its own token. All other rules are the same. Each
-rule is necessary; all of them, with `fenced_order` and `fenced_refusals`, are sufficient. O(n).
+Source: checkers/CONDITIONS.md, sections 17 and 18, rules 1 to 3. O(n).
 """
 
 from typing import Final, NamedTuple
@@ -40,8 +38,7 @@ KINDS: Final = {
     NEEDLESS: "needless-refusal",
 }
 
-PROOF = 4
-"""The most rows that prove a finding."""
+PROOF = 4  # the most rows that prove a finding
 
 Findings = list[tuple[int, int, int, int, int, int]]
 """Of each one of the numbers above, the row that gives its time, and `PROOF` rows that prove it; -1 for none."""

@@ -43,8 +43,7 @@ SMALL: Final = 5_000
 LARGE: Final = 200_000
 """Rows. Importing numba and loading a kernel take as long as plain Python needs for about so many rows."""
 
-Column = npt.NDArray[Any]
-"""An array of integers or truth values."""
+Column = npt.NDArray[Any]  # an array of integers or truth values
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -162,8 +161,7 @@ class Kernel(Generic[P, R]):
         return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
 
 
-kernel = Kernel
-"""Decorates a function as described in the module."""
+kernel = Kernel  # decorates a function as described in the module
 
 
 @kernel

@@ -1,12 +1,11 @@
 """What the model `lease` is judged by: the attempts to hold of a history, as arrays, and the lives of its sessions.
 
-An attempt is an acquire and all that its owner did to the same key until its next acquire (checkers/CONDITIONS.md,
-sections 1 and 16). An owner may come again, as processes do in histories from elsewhere, as long as it is clear which
-of its attempts an operation belongs to. If that is not clear, or nothing says how long a lease lasts, the history is
+Source: checkers/CONDITIONS.md, sections 1 and 16. An owner may come again, as processes do in histories from elsewhere.
+If it is not clear which of its attempts an operation belongs to, or nothing says how long a lease lasts, the history is
 refused rather than judged by a guess. O(n), but for the sorting of rows by their owners.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -14,29 +13,19 @@ import numpy as np
 
 from checkers.engines.kernel import Column
 from checkers.engines.lease_kernels import Renewals
-from checkers.engines.lease_lives import (
-    ABOUT_SESSIONS,
-    LONGEST,
-    Lives,
-    first_of,
-    is_refusal,
-    last_of,
-    lengths,
-    lives_of,
-    place_of,
-)
+from checkers.engines.lease_lives import LONGEST, Lives, first_of, is_refusal, last_of, lengths, lives_of, refuse
 from checkers.history.counting import Ints, any_of
 from checkers.history.history import History
 from checkers.history.holds_and_lease_ends import next_asked
 from checkers.history.view import View
 from checkers.models.model import Settings, Unusable
-from checkers.row_format import ACQUIRES, INFINITY, NESTED, NONE, SHARED, F, Outcome
+from checkers.row_format import ACQUIRES, INFINITY, NESTED, NONE, OF_SESSIONS, SHARED, F, Outcome
 
 
 def kind_of(history: History) -> str:
     """What extends a hold, as in `Facts.lease`; in histories from elsewhere the rows about sessions show it."""
     c = history.columns
-    if history.facts.lease == "grant" and (any_of(c["f"], ABOUT_SESSIONS) & (c["session"] != 0)).any():
+    if history.facts.lease == "grant" and (any_of(c["f"], OF_SESSIONS) & (c["session"] != 0)).any():
         return "session"
     return history.facts.lease
 
@@ -85,7 +74,6 @@ class Attempts:
     renewals: Renewals  # of all attempts
     order: Column  # rows of all operations of attempts, those of an attempt together from its `answers.acquire` on
     group: Column  # of each of `order`: a number that owner and key have in common
-    asked_again: Mapping[int, int]  # acquire row → when its session asked for the same key again
     lives: Lives
 
     def operations(self, attempt: int) -> list[int]:
@@ -115,8 +103,7 @@ def gather(history: History, settings: Settings) -> Attempts:
     """The attempts of a history. Raises Unusable."""
     c = history.columns
     _fit(history, settings)
-    f = c["f"]
-    mask = any_of(f, (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE))
+    mask = any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE, F.RENEW, F.RELEASE))
     mask &= (c["flags"] & NESTED == 0) & (c["owner"] != 0)
     order: Column = np.flatnonzero(mask).astype(np.int32)
     order = order[np.argsort(c["owner"][order], kind="stable")]
@@ -125,26 +112,22 @@ def gather(history: History, settings: Settings) -> Attempts:
         order = order[np.argsort(c["key"][order], kind="stable")]
         another, elsewhere = _differs(c["owner"][order]), _differs(c["key"][order])
     group = np.cumsum(another | elsewhere, dtype=np.int32)
-    asked_again = next_asked(history.once(View)) if kind_of(history) != "grant" else {}
-    return _attempts(history, settings, order, group, asked_again, None)
+    return _attempts(history, settings, order, group, None)
 
 
 def restrict(attempts: Attempts, settings: Settings, rows: Set[int]) -> Attempts:
     """The attempts with the operations in `rows` only, as if the others had never been recorded."""
     kept = np.isin(attempts.order, list(rows))
-    order, group = attempts.order[kept], attempts.group[kept]
-    return _attempts(attempts.history, settings, order, group, attempts.asked_again, rows)
+    return _attempts(attempts.history, settings, attempts.order[kept], attempts.group[kept], rows)
 
 
-def _attempts(
-    history: History,
-    settings: Settings,
-    order: Column,
-    group: Column,
-    asked_again: Mapping[int, int],
-    kept: Set[int] | None,
-) -> Attempts:
-    """order, group, asked_again: see `Attempts`. kept: the only rows that count, None for all. Raises Unusable."""
+def _asked_again(history: History) -> dict[int, int]:
+    """Acquire row → when its session asked for the same key again."""
+    return next_asked(history.once(View)) if kind_of(history) != "grant" else {}
+
+
+def _attempts(history: History, settings: Settings, order: Column, group: Column, kept: Set[int] | None) -> Attempts:
+    """order, group: see `Attempts`. kept: the only rows that count, None for all. Raises Unusable."""
     c = history.columns
     answers, renewals = _answers(history, order, group)
     rows = order[answers.acquire]
@@ -152,8 +135,7 @@ def _attempts(
     sent, inv = c["sent"][rows], c["inv"][rows]
     start = np.where((sent > 0) & granted, sent, inv)
     impossible = (answers.answered == 1) & (start > c["ret"][rows])
-    if impossible.any():
-        raise Unusable(f"{place_of(history, int(rows[np.argmax(impossible)]))}: answered before its request was sent")
+    refuse(history, rows, impossible, "answered before its request was sent")
     kind = kind_of(history)
     session = np.where(granted, c["session"][rows], 0) if kind != "grant" else np.zeros(len(rows), np.int64)
     names = np.unique(session[session != 0])
@@ -166,11 +148,9 @@ def _attempts(
         ttl = np.where(in_session, lives.ttl[index], ttl)
     ttl = np.minimum(np.where(ttl == 0, min(settings.ttl or history.facts.ttl, LONGEST), ttl), LONGEST)
     endless = (answers.answered == 1) & (ttl <= 0)
-    if endless.any():
-        worst = int(rows[np.argmax(endless)])
-        raise Unusable(f"{place_of(history, worst)}: nothing says how long its lease lasts (a TTL is needed)")
+    refuse(history, rows, endless, "nothing says how long its lease lasts (a TTL is needed)")
     again = np.full(len(rows), INFINITY, np.int64)
-    if asked_again:
+    if asked_again := history.once(_asked_again):
         again[in_session] = [asked_again.get(row, INFINITY) for row in rows[in_session].tolist()]
     return Attempts(
         history=history,
@@ -187,7 +167,6 @@ def _attempts(
         renewals=renewals,
         order=order,
         group=group,
-        asked_again=asked_again,
         lives=lives,
     )
 
@@ -225,8 +204,7 @@ def _answers(history: History, order: Column, group: Column) -> tuple[Answers, R
     wrong[deeds[(answered[mine] == 1) & (sent < ret[begins[mine]])]] = _EARLY
     wrong[deeds[renewal & (answered[mine] == 0)]] = _UNANSWERED
     if wrong.any():
-        place = int(np.argmax(wrong > 0))
-        raise Unusable(f"{place_of(history, int(order[place]))}: {_WRONG[int(wrong[place])]}")
+        refuse(history, order, wrong > 0, _WRONG[int(wrong[np.argmax(wrong > 0)])])
 
     ends = np.cumsum(np.bincount(mine[renewed], minlength=count))
     answers = Answers(
@@ -257,9 +235,8 @@ def _fit(history: History, settings: Settings) -> None:
         raise Unusable("the drift of a clock is a bound, and not negative")
     if facts.permits > 1 or settings.permits > 1:
         raise Unusable("several may hold at once: a lease has one holder")
-    shared = any_of(c["f"], (F.ACQUIRE, F.TRY_ACQUIRE)) & (c["flags"] & SHARED != 0)
-    if shared.any():
-        raise Unusable(f"{place_of(history, int(np.argmax(shared)))}: a reader's acquire: a lease has one holder")
+    shared = any_of(c["f"], ACQUIRES) & (c["flags"] & SHARED != 0)
+    refuse(history, np.arange(len(shared)), shared, "a reader's acquire: a lease has one holder")
 
 
 def _differs(numbers: Any) -> Any:

@@ -1,9 +1,7 @@
 """The earliest end of a grant of a lease, and the earliest starts of grants in a given order.
 
-Source: checkers/CONDITIONS.md, sections 3, 5 and 16. A grant is a start window [start, latest] and a monotone function
-E(a) >= a, the earliest moment at which the next grant is legal if this one began at `a`. As E is monotone, the
-earliest starts in a given order are best for every grant, and decide whether that order is possible. O(n); with
-sessions O(n) for each round of a least fixpoint.
+Source: checkers/CONDITIONS.md, sections 3, 5 and 16. As E is monotone, the earliest starts in a given order are best
+for every grant, and decide whether it is possible. O(n); with sessions O(n) for each round of a least fixpoint.
 """
 
 from typing import Any, Final, NamedTuple
@@ -14,12 +12,10 @@ from checkers.engines.kernel import kernel
 from checkers.history.counting import Ints
 from checkers.row_format import INFINITY
 
-TOUCHES: Final = 1
-PARTS: Final = 2
-CERTAIN: Final = 4
-"""Bits of a grant in a session: the grant prolongs it; the release prolongs it; the grant lasted until its release."""
-READER: Final = 8
-"""Bit of a grant that excludes writers only."""
+TOUCHES: Final = 1  # bit of a grant that prolongs its session
+PARTS: Final = 2  # bit of a grant whose release prolongs its session
+CERTAIN: Final = 4  # bit of a grant in a session that lasted until its release
+READER: Final = 8  # bit of a grant that excludes writers only
 
 
 class Grants(NamedTuple):
@@ -138,14 +134,10 @@ def settle(grants: Grants, renewals: Renewals, sessions: Sessions, patience: int
     held, free, over, first, last = grants.held, grants.free, grants.over, grants.first, grants.last
     session, bits, parts = grants.session, grants.bits, grants.parts
     n, count = len(key), len(sessions.alive)
-    begun = np.zeros(n, np.int64)
-    begun_rank = np.zeros(n, np.int64)
-    stuck = np.zeros(n, np.int64)
+    begun, begun_rank, stuck = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     again = _held_twice(key, session, count)
-    lived = np.zeros(count, np.int64)
+    lived, lasting, late = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
     rank = np.full(count, 1, np.int64)
-    lasting = np.zeros(count, np.int64)
-    late = np.zeros(count, np.int64)
     for z in range(count):
         lived[z] = sessions.alive[z]
         lasting[z] = sessions.until[z]
@@ -222,8 +214,7 @@ def _held_twice(key: Ints, session: Ints, sessions: int) -> Ints:
     """Of each grant whether its session is granted the key again, so that only its release lies between the two."""
     again = np.zeros(len(key), np.int64)
     seen = np.full(sessions, -1, np.int64)
-    for back in range(len(key)):
-        i = len(key) - 1 - back
+    for i in range(len(key) - 1, -1, -1):
         if session[i] >= 0:
             if seen[session[i]] == key[i]:
                 again[i] = 1

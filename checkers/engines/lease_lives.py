@@ -1,7 +1,7 @@
 """The lives of sessions, as far as their clients were told. O(n log n).
 
-A session's lease lasts at least L from the invocation of each request that prolonged it (checkers/CONDITIONS.md,
-sections 3, 5 and 16). A history is refused if, by its client's own order, a session is used before its creation.
+Source: checkers/CONDITIONS.md, sections 3, 5 and 16. A history is refused if, by its client's own order, a session is
+used before its creation.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -13,14 +13,11 @@ import numpy as np
 from checkers.engines.lease_kernels import Renewals
 from checkers.history.counting import Flags, Ints, any_of, grouped
 from checkers.history.history import History
-from checkers.history.holds_and_lease_ends import shortest
+from checkers.history.holds_and_lease_ends import effective
 from checkers.models.model import Settings, Unusable
-from checkers.row_format import INFINITY, F, Outcome, Reason
+from checkers.row_format import INFINITY, OF_SESSIONS, F, Outcome, Reason
 
-LONGEST: Final = INFINITY >> 2
-"""ns, more than thirty years; a longer TTL counts as this."""
-
-ABOUT_SESSIONS: Final = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
+LONGEST: Final = INFINITY >> 2  # ns, more than thirty years; a longer TTL counts as this
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +65,15 @@ def lives_of(
     that count, None for all.
     """
     c, count = history.columns, len(names)
-    rows = np.array(sorted(kept), np.int64) if kept is not None else np.flatnonzero(any_of(c["f"], ABOUT_SESSIONS))
-    rows = rows[any_of(c["f"][rows], ABOUT_SESSIONS) & np.isin(c["session"][rows], names)]
+    rows = np.array(sorted(kept), np.int64) if kept is not None else np.flatnonzero(any_of(c["f"], OF_SESSIONS))
+    rows = rows[any_of(c["f"][rows], OF_SESSIONS) & np.isin(c["session"][rows], names)]
     z = np.searchsorted(names, c["session"][rows])
     f, outcome, inv, ret = (c[name][rows] for name in ("f", "outcome", "inv", "ret"))
     ok, failed, refused = outcome == Outcome.OK, outcome == Outcome.FAIL, is_refusal(history, rows)
     creation, use = (f == F.SESSION_OPEN) & ok, f != F.SESSION_OPEN
     places = np.arange(len(rows))
     too_late = creation & (first_of(z[use], places[use], count)[z] < places)
-    if too_late.any():
-        place = place_of(history, int(rows[np.argmax(too_late)]))
-        raise Unusable(f"{place}: created a session that had been asked something")
+    refuse(history, rows, too_late, "created a session that had been asked something")
     opened, answered, ttl = (np.zeros(count, np.int64) for _ in range(3))
     opened[z[creation]], answered[z[creation]] = inv[creation], ret[creation]
     ttl[z[creation]] = c["ttl"][rows[creation]]
@@ -139,12 +134,13 @@ def is_refusal(history: History, rows: Ints) -> Flags:
 
 def lengths(ttl: Ints, history: History, settings: Settings) -> Ints:
     """ns; the shortest that leases of these TTLs can last."""
-    drift, grain = settings.drift or history.facts.drift, history.facts.grain
-    values = np.unique(ttl)
-    table = np.array([shortest(value, drift, grain) for value in values.tolist()], np.int64)
-    return table[np.searchsorted(values, ttl)]
+    values, place = np.unique(ttl, return_inverse=True)
+    return np.array([effective(value, history.facts, settings.drift) for value in values.tolist()], np.int64)[place]
 
 
-def place_of(history: History, row: int) -> str:
-    """Where a row came from, for people."""
-    return f"row {row}" if history.lines is None else f"line {int(history.lines[row][0])}"
+def refuse(history: History, rows: Ints, bad: Flags, why: str) -> None:
+    """Raises Unusable for the first of these rows that is bad, with its line in a file from elsewhere."""
+    if bad.any():
+        row = int(rows[np.argmax(bad)])
+        place = f"row {row}" if history.lines is None else f"line {int(history.lines[row][0])}"
+        raise Unusable(f"{place}: {why}")

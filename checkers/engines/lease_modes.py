@@ -13,8 +13,7 @@ from checkers.engines.lease_problem import Problem
 from checkers.history.counting import Ints, apart
 from checkers.row_format import INFINITY, NONE
 
-BLIND, TOLD, UNREFUSED, FULL = range(4)
-"""Modes; see `checkers.engines.leases`."""
+BLIND, TOLD, UNREFUSED, FULL = range(4)  # modes; see `checkers.engines.leases`
 
 
 def pose(

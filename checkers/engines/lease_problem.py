@@ -1,7 +1,6 @@
 """What the solver of leases takes and returns: grants of any number of keys to be put in order, and the result.
 
-Source: checkers/CONDITIONS.md, sections 3 to 5. Two grants whose cores [latest, E(start)) are not empty can follow one
-another in one order only: they are forced. A grant without a core is movable: it may stand in any gap.
+Source: checkers/CONDITIONS.md, sections 3 to 5; section 4 says which grants are forced and which are movable.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,30 +9,15 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from checkers.engines.lease_kernels import (
-    CERTAIN,
-    PARTS,
-    READER,
-    TOUCHES,
-    Grants,
-    Renewals,
-    Sessions,
-    Settled,
-    core_ends,
-    earliest_end,
-    settle,
-)
+from checkers.engines import lease_kernels
+from checkers.engines.lease_kernels import CERTAIN, PARTS, READER, TOUCHES, Grants, Renewals, Sessions, Settled
 from checkers.history.counting import Flags, Ints
 from checkers.history.holds_and_lease_ends import Hold
-from checkers.models.engine_answer import Rows
 from checkers.row_format import INFINITY
 
-PATIENCE: Final = 10_000
-"""Rounds of the fixpoint over sessions that prolong one another, before it is given up."""
+PATIENCE: Final = 10_000  # rounds of the fixpoint over sessions that prolong one another, before it is given up
 
 Unit = TypeVar("Unit")
-
-_earliest_end = earliest_end.plain_form
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +39,7 @@ class Problem:
 
     def settled(self) -> Settled:
         """The earliest starts of all grants in this order."""
-        return settle(self.grants, self.renewals, self.sessions, PATIENCE)
+        return lease_kernels.settle(self.grants, self.renewals, self.sessions, PATIENCE)
 
 
 class Windows:
@@ -73,17 +57,14 @@ class Windows:
         self.latest: list[int] = self._grants.latest  # type: ignore[assignment]
         self.token: list[int] = self._grants.token  # type: ignore[assignment]
         self.over: list[int] = self._grants.over  # type: ignore[assignment]
+        self._end = lease_kernels.earliest_end.plain_form
         self.reader = [bits & READER > 0 for bits in self._grants.bits]
-        self.core_end: list[int] = core_ends(problem.grants, problem.renewals).tolist()
+        self.core_end: list[int] = lease_kernels.core_ends(problem.grants, problem.renewals).tolist()
 
     def end(self, n: int, a: int) -> int:
         """E(a) of one grant."""
-        end: int = _earliest_end(self._grants, self._renewals, n, a)
+        end: int = self._end(self._grants, self._renewals, n, a)
         return end
-
-    def exclude(self, n: int, m: int) -> bool:
-        """Whether two grants may not hold together: true unless both are readers."""
-        return not (self.reader[n] and self.reader[m])
 
 
 class Solution(NamedTuple):
@@ -91,11 +72,11 @@ class Solution(NamedTuple):
 
     conflicts: Mapping[int, tuple[int, ...]]  # key → grants that have no room together
     undecided: Mapping[int, str]  # key → why
-    order: Rows  # all grants, those of each key together, in an order that fits if the key has one
+    order: Ints  # all grants, those of each key together, in an order that fits if the key has one
     executed: Collection[int] = ()  # grants whose unanswered release is taken to have happened, prolonging a session
 
 
-def likely(problem: Problem) -> tuple[Rows, Flags]:
+def likely(problem: Problem) -> tuple[Ints, Flags]:
     """All grants key by key, in the forced order if there is one, and for each whether it is movable.
 
     Of sessions it uses only what is certain wherever their grants stand in their windows.
@@ -110,7 +91,7 @@ def likely(problem: Problem) -> tuple[Rows, Flags]:
         end_of = np.maximum(np.minimum(until, sessions.shut), alive)
         lasts = np.where(in_session, np.where(certain, INFINITY, 0), grants.lasts)
         grants = grants._replace(lasts=lasts, fixed=np.where(in_session, end_of[grants.session], grants.fixed))
-    ends = core_ends(grants, problem.renewals)
+    ends = lease_kernels.core_ends(grants, problem.renewals)
     first = grants.latest
     if problem.ordered:
         first = np.where(np.isin(grants.key, list(problem.ordered)), grants.token, first)

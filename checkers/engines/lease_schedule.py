@@ -1,8 +1,7 @@
 """Whether the grants of one key have room one after another: single-machine scheduling with start windows.
 
 Source: checkers/CONDITIONS.md, section 4. Forced grants have one order, in which earliest starts decide: O(n log n).
-`Search` places movable grants, exactly, under a budget. Exact, except that the movable grants of keys with readers, and
-all grants of a quorum, are compared pair by pair, which is sound.
+`Search` places movable grants under a budget. The section says where this is exact, and where only sound.
 """
 
 import time
@@ -16,8 +15,7 @@ from checkers.engines.lease_problem import Problem, Windows, fewest
 from checkers.history.finding import OutOfBudget
 from checkers.row_format import INFINITY
 
-WIDE: Final = 4096
-"""Bits of a set that are handled in the time of one step."""
+WIDE: Final = 4096  # bits of a set that are handled in the time of one step
 
 
 class Budget:
@@ -71,7 +69,7 @@ class Search:
     def place(self, n: int) -> tuple[int, ...] | None:
         """Let a forced grant come next; a conflict if no set of movable ones allows it."""
         start, latest = self._windows.start[n], self._windows.latest[n]
-        conflict = self._walk(start)
+        conflict = self.walk(start)
         if conflict:
             return conflict
         self._begin(latest)
@@ -93,10 +91,6 @@ class Search:
         self._stretch.append(n)
         return None
 
-    def finish(self) -> tuple[int, ...] | None:
-        """A conflict if the movable grants left over do not fit after the last forced one."""
-        return self._walk(INFINITY)
-
     def order(self) -> list[int]:
         """All grants in an order in which they fit, once nothing is left over."""
         _, path = min(self._states.values(), key=lambda state: state[0])
@@ -117,8 +111,8 @@ class Search:
         self._stretch = []
         self.place(n)
 
-    def _walk(self, until: int) -> tuple[int, ...] | None:
-        """Place the movable grants that must begin before `until`; a conflict if they do not fit.
+    def walk(self, until: int) -> tuple[int, ...] | None:
+        """Place the movable grants that must begin before `until`, `INFINITY` for all; a conflict if they do not fit.
 
         It goes from latest start to latest start, so only grants that overlap there are open, however long the history.
         """
@@ -201,13 +195,10 @@ class Search:
         return tuple(sorted((*self._stretch, *movable, *own), key=self._windows.latest.__getitem__))
 
 
-BUDGET: Final = 5_000_000
-PER_GRANT: Final = 100
-"""Steps for one key, and how many more for each of its grants, before the search is given up; some seconds."""
-
-SMALL: Final = 40
-SMALL_BUDGET: Final = 40_000
-"""The most grants of a conflict that is made smaller, and the steps for each try."""
+BUDGET: Final = 5_000_000  # steps for one key before its search is given up; some seconds
+PER_GRANT: Final = 100  # steps more for each of its grants
+SMALL: Final = 40  # the most grants of a conflict that is made smaller
+SMALL_BUDGET: Final = 40_000  # steps for each try
 
 
 def conflicts(problem: Problem, deadline: float = inf, order: list[int] | None = None) -> Iterator[tuple[int, ...]]:
@@ -245,7 +236,7 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
     over = written = 0  # the latest end of all grants so far, and of the writers among them
     for place, n in enumerate(order):
         active = [earlier for earlier in active if core_end[earlier] > soonest[place]]
-        clashes = [e for e in active if core_end[e] > latest[n] and windows.exclude(e, n)]
+        clashes = [e for e in active if core_end[e] > latest[n] and not (reader[e] and reader[n])]
         end = written if reader[n] else over
         for earlier in clashes:
             yield earlier, n
@@ -271,11 +262,11 @@ def by_pairs(windows: Windows) -> Iterator[tuple[int, ...]]:
     A majority lock (Redlock) is granted by several servers at several instants. Two grants share one server, so any
     two of them exclude each other as on one server; a third may share another server with each.
     """
-    latest, core_end = windows.latest, windows.core_end
+    latest, core_end, reader = windows.latest, windows.core_end, windows.reader
     active: list[int] = []
     for n in sorted(range(len(latest)), key=latest.__getitem__):
         active = [earlier for earlier in active if core_end[earlier] > latest[n]]
-        yield from ((e, n) for e in active if core_end[n] > latest[e] and windows.exclude(e, n))
+        yield from ((e, n) for e in active if core_end[n] > latest[e] and not (reader[e] and reader[n]))
         active.append(n)
 
 
@@ -302,7 +293,7 @@ def _in_any_order(windows: Windows, deadline: float, order: list[int]) -> Iterat
             if conflict:
                 yield _smallest(windows, conflict, deadline)
                 search.restart(n)
-    conflict = search.finish()
+    conflict = search.walk(INFINITY)
     if conflict:
         yield _smallest(windows, conflict, deadline)
     else:
@@ -330,6 +321,6 @@ def _possible(windows: Windows, grants: Sequence[int], deadline: float) -> bool:
         return False
     search = Search(windows, movable, Budget(SMALL_BUDGET, deadline))
     try:
-        return all(search.place(n) is None for n in forced) and search.finish() is None
+        return all(search.place(n) is None for n in forced) and search.walk(INFINITY) is None
     except OutOfBudget:
         return True

@@ -1,8 +1,7 @@
 """Leases shared by several keys: a session ends all its grants at one instant.
 
 Source: checkers/CONDITIONS.md, section 5. In given orders of the grants of each key, the least fixpoint of
-`lease_kernels.settle` decides. Orders are enumerated only among keys that share sessions, only where they are not
-forced, and under a budget. If an unanswered release would have prolonged its session, both cases are tried, to a limit.
+`lease_kernels.settle` decides. Other orders, and what unanswered releases did, are tried under a budget.
 """
 
 import time
@@ -20,8 +19,7 @@ from checkers.history.finding import OutOfBudget
 
 WORK: Final = 2_000_000
 """Grants looked at for keys that hang together before the search for an order is given up; some seconds."""
-CHOICES: Final = 256
-"""The most combinations of unanswered releases, each of which happened or did not, that are tried."""
+CHOICES: Final = 256  # the most combinations of unanswered releases, each of which happened or did not, that are tried
 
 
 def solve_sessions(problem: Problem, seconds: float) -> Solution:

@@ -1,16 +1,11 @@
 """Leases: a lock that one client at a time holds until it releases, or until its TTL has passed without a renewal.
 
-Source: checkers/CONDITIONS.md, section 16, which says what each mode believes. A history that is valid in one mode is
-valid in all modes before it, so the first mode in which a history is invalid says what is to blame.
-
-If a service acknowledges releases of a lock that another holds by then (deletes of what is not there),
-``release-lied`` says so: the lock was no longer its holder's. Of sessions, blind believes grants, and keep-alives that
-were answered before the lease can have run out (by creation and keep-alives alone); from told on, other requests
-prolong a session too. If a session was granted or acknowledged something after its own closing had returned, the
-closing ended nothing in blind and told; from unrefused on this is a contradiction in itself, as is a renewal after its
-own release.
-
-O(n log n) for each mode, but for what `solve` has to search.
+Source: checkers/CONDITIONS.md, section 16: what each mode believes, and what is to blame. ``release-lied`` also says
+that a service acknowledged releases of a lock that another held by then (deletes of what is not there). Of sessions,
+blind believes grants, and keep-alives that were answered before the lease can have run out (by creation and keep-alives
+alone); from told on, other requests prolong a session too. If a session was granted or acknowledged something after its
+own closing had returned, the closing ended nothing in blind and told; from unrefused on this is a contradiction, as is
+a renewal after its own release. O(n log n) for each mode, but for what `solve` has to search.
 """
 
 import time
@@ -29,7 +24,7 @@ from checkers.engines.lease_sessions import chosen, solve_sessions
 from checkers.history.counting import Ints
 from checkers.history.finding import OutOfBudget
 from checkers.history.history import History
-from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 from checkers.row_format import INFINITY, F, Outcome
 
@@ -84,9 +79,9 @@ def _blamed(
 def solve(problem: Problem) -> Solution:
     """Whether the grants of all keys can have been in force one after another; one conflict for each key that has any.
 
-    Source: checkers/CONDITIONS.md, sections 4 and 5. All keys are walked at once in the likeliest order, O(n log n). A
-    key that does not fit in that order is judged alone (`lease_schedule`), and keys that share sessions are judged
-    together (`lease_sessions`). Exact within the limits of these modules; keys that exceed a budget are undecided.
+    All keys are walked at once in the likeliest order, O(n log n). A key that does not fit in that order is judged
+    alone (`lease_schedule`), and keys that share sessions are judged together (`lease_sessions`). Exact within the
+    limits of these modules; keys that exceed a budget are undecided. Source: checkers/CONDITIONS.md, sections 4 and 5.
     """
     if len(problem.sessions.alive):
         return solve_sessions(problem, SECONDS)
@@ -182,7 +177,7 @@ def _stays(attempts: Attempts, row: int) -> bool:
     return bool(c["f"][row] in (F.RELEASE, F.SESSION_CLOSE) and c["outcome"][row] != Outcome.FAIL)
 
 
-def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) -> Rows:
+def points(attempts: Attempts, problem: Problem, who: Ints, solution: Solution) -> Ints:
     """Rows in an order of linearization points; meaningless where there are conflicts or undecided keys.
 
     Source: checkers/CONDITIONS.md, sections 3 and 5: each operation stands at the earliest instant that the starts

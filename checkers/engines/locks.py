@@ -6,7 +6,8 @@ then the cores of all holds must fit beside one another: O(n) for one holder (`l
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -27,30 +28,8 @@ _OWN: Final = "a refused try beside an acquire of the same owner that was under 
 _COUNTED: Final = "a refused try that only some of the possible orders explain"
 
 
-def mutex(history: History, settings: Settings) -> EngineAnswer:
-    """The holder of the lock does not get it again. See `checkers.models.locks.Mutex`."""
-    return _exclusive(history, settings, TURNS)
-
-
-def reentrant_mutex(history: History, settings: Settings) -> EngineAnswer:
-    """The holder of the lock gets it again. See `checkers.models.locks.ReentrantMutex`."""
-    return _exclusive(history, settings, DEPTH)
-
-
-def rwlock(history: History, settings: Settings) -> EngineAnswer:
-    """Readers share, writers are alone. See `checkers.models.locks.RWLock`."""
-    return _together(history, settings, EITHER)
-
-
-def semaphore(history: History, settings: Settings) -> EngineAnswer:
-    """At most `Settings.permits` holders at once. See `checkers.models.locks.Semaphore`."""
-    if settings.permits == 1:  # the same specification
-        return _exclusive(history, settings, TURNS)
-    return _together(history, settings, COUNT)
-
-
 def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
-    keys, numbers = _keys(history), slots(history)
+    keys, numbers, key = _keys(history), slots(history), history.columns["key"]
     held = holds(history, numbers, how, keys)
     first, second = alone.overlaps(held.acquire, held.release, calls_of(history), keys)
     conflicts = dict(_failures(history, held))
@@ -59,7 +38,7 @@ def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
     undecided = dict.fromkeys(np.flatnonzero(held.odd).tolist(), _ODD)
     skipped = _mask(keys, conflicts, undecided)
     refused = _refused(history, settings, skipped)
-    with_tries = _mask(keys, _key(history, refused))
+    with_tries = _mask(keys, key[refused])
 
     def order() -> Column:
         member = locks_order.members(history, held, numbers, how)
@@ -75,11 +54,11 @@ def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
     if len(refused):
         reach = alone.stretched(history, held, keys)
         undecided |= dict.fromkeys(np.flatnonzero(with_tries & reach.tied).tolist(), _OPEN_PLACE)
-        refused = refused[~reach.tied[_key(history, refused)]]
+        refused = refused[~reach.tied[key[refused]]]
         place = alone.explained(history, reach, refused, own=how == TURNS)
         phantoms = alone.phantoms(history, held, reach, refused, place, own=how == TURNS)
         for n in np.flatnonzero(place < 0).tolist():
-            k, row = int(_key(history, refused[n])), int(refused[n])
+            k, row = int(key[refused[n]]), int(refused[n])
             if phantoms[n] == alone.MAYBE or (phantoms[n] < 0 and held.loose[k]):
                 undecided.setdefault(k, _LOOSE)
             elif phantoms[n] < 0:
@@ -91,7 +70,7 @@ def _exclusive(history: History, settings: Settings, how: int) -> EngineAnswer:
 
 
 def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
-    keys, numbers = _keys(history), slots(history)
+    keys, numbers, key = _keys(history), slots(history), history.columns["key"]
     held = holds(history, numbers, how, keys)
     permits = settings.permits if how == COUNT else together.READERS
     swept = together.sweep(history, held, permits, keys)
@@ -102,7 +81,7 @@ def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
     refused = _refused(history, settings, _mask(keys, conflicts, undecided))
     verdict, at, before = together.refusals(history, swept, permits, refused)
     for n in np.flatnonzero(verdict != together.EXPLAINED).tolist():
-        k, row = int(_key(history, refused[n])), int(refused[n])
+        k, row = int(key[refused[n]]), int(refused[n])
         if verdict[n] == together.IMPOSSIBLE:
             conflicts.setdefault(k, Conflict("refused-while-free", k, (row,)))
         else:
@@ -112,11 +91,22 @@ def _together(history: History, settings: Settings, how: int) -> EngineAnswer:
         skipped = _mask(keys, conflicts, undecided)
         member = locks_order.members(history, held, numbers, how)
         certain = locks_order.pinned(history, held, member, swept, skipped)
-        tried = ~skipped[_key(history, refused)]
+        tried = ~skipped[key[refused]]
         others = locks_order.Order(refused[tried], at[tried], np.where(before[tried], 0, 4))
         return locks_order.merged(certain, others)
 
     return _answer(conflicts, undecided, order)
+
+
+def semaphore(history: History, settings: Settings) -> EngineAnswer:
+    """At most `Settings.permits` holders at once; one permit is the specification of a mutex."""
+    return mutex(history, settings) if settings.permits == 1 else _together(history, settings, COUNT)
+
+
+# What each specifies: the classes of the same names in `checkers.models.locks`.
+mutex: Final = partial(_exclusive, how=TURNS)  # the holder of the lock does not get it again
+reentrant_mutex: Final = partial(_exclusive, how=DEPTH)  # the holder of the lock gets it again
+rwlock: Final = partial(_together, how=EITHER)  # readers share, writers are alone
 
 
 def _answer(conflicts: dict[int, Conflict], undecided: dict[int, str], order: Callable[[], Column]) -> EngineAnswer:
@@ -146,14 +136,10 @@ def _keys(history: History) -> int:
     return int(history.columns["key"].max()) + 1 if len(history) else 0
 
 
-def _key(history: History, rows: Any) -> Any:
-    return history.columns["key"][rows]
-
-
 def _failures(history: History, held: OwnerHolds) -> Iterator[tuple[int, Conflict]]:
     """The first failure of each key, as (key, conflict)."""
     order = np.argsort(held.failed, kind="stable")
-    keys, first = np.unique(_key(history, held.failed[order]), return_index=True)
+    keys, first = np.unique(history.columns["key"][held.failed[order]], return_index=True)
     for k, n in zip(keys.tolist(), order[first].tolist(), strict=True):
         row, other = int(held.failed[n]), int(held.failed_with[n])
         yield k, Conflict("release-by-another", k, (row,)) if other < 0 else Conflict("second-acquire", k, (other, row))

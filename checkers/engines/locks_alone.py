@@ -20,8 +20,7 @@ def overlaps(acquire: Column, release: Column, calls: Calls, keys: int) -> tuple
     """For each key the indexes of two holds that cannot both have happened, or -1 twice."""
     outcome, inv, ret, key = calls.outcome, calls.inv, calls.ret, calls.key
     # Holds come in the order of their ends: two cores overlap iff one begins before the previous one ends.
-    first = np.full(keys, -1, np.int64)
-    second = np.full(keys, -1, np.int64)
+    first, second = np.full(keys, -1, np.int64), np.full(keys, -1, np.int64)
     last = no_rows(keys)
     end = np.zeros(keys, np.int64)
     # A stack of momentary holds since the last core, without those that a later one lies within; the last one on top.
@@ -36,13 +35,11 @@ def overlaps(acquire: Column, release: Column, calls: Calls, keys: int) -> tuple
         ended = INFINITY if r < 0 else inv[r]
         if begun < ended:
             if begun < end[k]:
-                first[k] = last[k]
-                second[k] = h
+                first[k], second[k] = last[k], h
             x = top[k]
             while x >= 0:
                 if inv[release[x]] > begun and _until(acquire[x], release[x], ret, outcome) < ended and first[k] < 0:
-                    first[k] = h
-                    second[k] = x
+                    first[k], second[k] = h, x
                 x = below[x]
             top[k] = -1
             last[k] = h

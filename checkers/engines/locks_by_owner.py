@@ -125,15 +125,11 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
     f, outcome, inv, ret, key, flags = calls
     slot, rows = slots.of, len(calls.f)
     state = np.zeros(slots.total * _SIZE, np.int32)
-    acquire = np.empty(rows, np.int32)
-    release = np.empty(rows, np.int32)
+    acquire, release = np.empty(rows, np.int32), np.empty(rows, np.int32)
     many = rows if how == COUNT else 0
-    after = np.zeros(many, np.int32)
-    newest = np.empty(many, np.int32)
-    under = np.empty(many, np.int32)
+    after, newest, under = np.zeros(many, np.int32), np.empty(many, np.int32), np.empty(many, np.int32)
     walk = _Walk(state, acquire, release, after, newest, under)
-    failed = np.empty(slots.total, np.int32)
-    failed_with = np.empty(slots.total, np.int32)
+    failed, failed_with = np.empty(slots.total, np.int32), np.empty(slots.total, np.int32)
     odd = np.zeros(keys, np.bool_)
     count, failures = 0, 0
     in_order = True
@@ -176,8 +172,7 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
                     state[s + _GUESSES] = 0
                     state[s + _OPEN] = i + 1
                 else:
-                    failed[failures] = i
-                    failed_with[failures] = state[s + _OPEN] - 1
+                    failed[failures], failed_with[failures] = i, state[s + _OPEN] - 1
                     failures += 1
                     state[s + _STATUS] = _FAILED
             elif how == DEPTH and held:
@@ -204,15 +199,13 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
         elif not held:
             if state[s + _GHOST]:
                 strange = how == EITHER and status & _MORE > 0  # the acquire may be a reader's or a writer's
-                acquire[count] = state[s + _GHOST] - 1
-                release[count] = i
+                acquire[count], release[count] = state[s + _GHOST] - 1, i
                 count += 1
                 state[s + _GHOST] = 0
             elif status & _MORE:
                 strange = True
             else:
-                failed[failures] = i
-                failed_with[failures] = -1
+                failed[failures], failed_with[failures] = i, -1
                 failures += 1
                 state[s + _STATUS] = _FAILED
         elif t < _return(state[s + _GRANTED], ret):
@@ -228,8 +221,7 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
                 # At one instant: the owner may as well have released everything first, and then acquired again.
                 strange = status & _SPARE > 0 or t == _return(state[s + _GRANTED], ret)
             else:
-                acquire[count] = state[s + _OPEN] - 1
-                release[count] = i
+                acquire[count], release[count] = state[s + _OPEN] - 1, i
                 if how == DEPTH or (turns and t == _return(state[s + _GRANTED], ret)):
                     # An earlier release may be the last one instead.
                     strange = ret[i] < _return(state[s + _RETURNED], ret)
@@ -252,8 +244,7 @@ def _pair(calls: Calls, slots: Slots, how: int, keys: int) -> tuple[OwnerHolds, 
 def _guessed(walk: _Walk, i: int, s: int, how: int, count: int) -> int:
     """Takes an unanswered release as the end of the open hold. Returns how many holds there are then."""
     state, acquire = walk.state, walk.acquire
-    acquire[count] = state[s + _OPEN] - 1
-    walk.release[count] = i
+    acquire[count], walk.release[count] = state[s + _OPEN] - 1, i
     if how == COUNT:
         walk.under[count] = state[s + _GUESS]
         state[s + _OPEN] = _next(acquire[count], walk.after, walk.newest)
@@ -295,8 +286,7 @@ def _left(walk: _Walk, key: Column, how: int, keys: int, count: int) -> tuple[in
         if how != COUNT and remaining > 1:
             remaining = 1
         for _ in range(remaining):
-            acquire[count] = open_ - 1
-            walk.release[count] = -1
+            acquire[count], walk.release[count] = open_ - 1, -1
             count += 1
             if how == COUNT:
                 open_ = walk.after[open_ - 1]

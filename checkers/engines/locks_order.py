@@ -1,7 +1,6 @@
 """Orders of linearization points for locks: what proves a valid verdict.
 
-Source: checkers/CONDITIONS.md, section 15. Each acquire stands at its return and each release at its invocation, so
-each hold lasts for its core only; refused tries stand where a stretched hold explains them. O(n log n).
+Source: checkers/CONDITIONS.md, section 15. Refused tries stand where a stretched hold explains them. O(n log n).
 """
 
 from typing import NamedTuple

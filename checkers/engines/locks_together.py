@@ -1,7 +1,6 @@
 """Holds that may overlap: readers beside readers, and as many owners as there are permits.
 
-Source: checkers/CONDITIONS.md, section 15. Exact without refused tries. With them, orders are choices: tries that even
-the briefest holds explain are accepted, tries that no order explains are not, the rest is for the search. O(n log n).
+Source: checkers/CONDITIONS.md, section 15. Exact, but for refused tries that are left to the search. O(n log n).
 """
 
 from typing import Final, Literal, NamedTuple
@@ -14,8 +13,7 @@ from checkers.history.counting import apart
 from checkers.history.history import History
 from checkers.row_format import INFINITY, SHARED, F, Outcome
 
-READERS: Final = 0
-"""In place of a number of permits: readers share, a writer is alone."""
+READERS: Final = 0  # in place of a number of permits: readers share, a writer is alone
 
 EXPLAINED, OPEN, IMPOSSIBLE = range(3)
 

@@ -1,37 +1,27 @@
 """Registers whose values are unique: exact, O(n log n).
 
-Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19, which defines
-clusters, chains and zones, and says what is not decided. A contradiction that does not depend on what is undecided
-counts all the same. The value before everything is a cluster that begins at -1.
+Source: Gibbons and Korach, *Testing shared memories* (1997); checkers/CONDITIONS.md, section 19. A contradiction that
+does not depend on what is undecided counts all the same.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from checkers.engines.codes import CAS, FAIL, INFO, WRITE
+from checkers.engines.codes import F_CAS, F_WRITE, FAIL, INFO
 from checkers.engines.comparable_values import Values, compact, values_of
 from checkers.engines.kernel import Column
-from checkers.engines.registers_kernels import (
-    KINDS,
-    NEVER_WRITTEN,
-    READ,
-    REFUSED,
-    Contradictions,
-    Numbering,
-    Roles,
-    roles,
-)
-from checkers.engines.registers_order import Forced, crossings, forced, gaps, numbered
-from checkers.history.counting import Flags
+from checkers.engines.registers_kernels import KINDS, NEVER_WRITTEN, READ, REFUSED, Clusters, Numbering, Roles, roles
+from checkers.engines.registers_order import crossings, forced, gaps, numbered
+from checkers.history.counting import Flags, Ints
 from checkers.history.history import Columns, History
-from checkers.models.engine_answer import Conflict, EngineAnswer, Rows
+from checkers.models.engine_answer import Conflict, EngineAnswer
 from checkers.models.model import Settings
 from checkers.row_format import F, Outcome
 
-_SPARE: Final = 1024
-"""How many more values than rows there may be before they are numbered anew."""
+_SPARE: Final = 1024  # how many more values than rows there may be before they are numbered anew
 
 _SMALL: Final = 1_000
 _OFTEN: Final = 4
@@ -42,63 +32,57 @@ _REPEATED: Final = "a value that was seen was written repeatedly"
 _STUCK: Final = "a failed compare-and-set needs another order of the values"
 
 
-def register(history: History, settings: Settings) -> EngineAnswer:
-    """Reads and writes. See `cas_register`."""
-    return decide(history, settings, values_of(history, settings), swaps=False)
-
-
-def cas_register(history: History, settings: Settings) -> EngineAnswer:
-    """Reads, writes and compare-and-sets, key by key; a failed one proves what `Settings.failed_cas` says."""
-    return decide(history, settings, values_of(history, settings), swaps=True)
-
-
 def kv(history: History, settings: Settings) -> EngineAnswer:
-    """See `cas_register`. Keys that somebody appends to are undecided."""
+    """Reads and writes, key by key. Keys that somebody appends to are undecided."""
     c = history.columns
     appended = np.unique(c["key"][(c["f"] == F.APPEND) & (c["outcome"] != Outcome.FAIL)])
     others = replace(history, columns={**c, "f": np.where(np.isin(c["key"], appended), 0, c["f"])})
-    answer = decide(others, settings, values_of(history, settings, bare=True), swaps=False)
+    answer = _decided(others, settings, swaps=False, bare=True)
     return answer._replace(undecided=answer.undecided | dict.fromkeys(appended.tolist(), "it is appended to"))
 
 
-def decide(history: History, settings: Settings, values: Values, *, swaps: bool) -> EngineAnswer:
-    """The answer for values with these numbers. swaps: whether the history's compare-and-sets count."""
-    key = history.columns["key"]
+def _decided(history: History, settings: Settings, *, swaps: bool, bare: bool = False) -> EngineAnswer:
+    """The answer. swaps: whether compare-and-sets count; a failed one proves what `Settings.failed_cas` says. bare: see
+    `values_of`.
+    """
+    values, key = values_of(history, settings, bare=bare), history.columns["key"]
     keys = int(key.max(initial=0)) + 1
     if keys == 1 and len(history) < _SMALL and _worn(history, values):
         return EngineAnswer((), {0: _REPEATED}, lambda: np.empty(0, np.int64))
     parts = _roles(history, settings, values, keys, swaps=swaps)
-    known = forced(parts)
-    order = np.argsort(known.chains.low)
-    crossed = crossings(order, known.chains, keys)
-    kind = np.where(known.contradictions.kind, known.contradictions.kind, crossed.kind)
-    rows = np.where(np.repeat(known.contradictions.kind, 4), known.contradictions.rows, crossed.rows)
-    bad = kind != 0
-    repeated, contested = known.clusters.repeated, known.clusters.contested
+    clusters, chains, wrong = forced(parts)
+    order = np.argsort(chains.low)
+    crossed = crossings(order, chains, keys)
+    kind = np.where(wrong.kind, wrong.kind, crossed.kind)
+    rows = np.where(np.repeat(wrong.kind, 4), wrong.rows, crossed.rows)
+    bad, repeated, contested = kind != 0, clusters.repeated, clusters.contested
     undecided = dict.fromkeys(np.flatnonzero(repeated & ~bad).tolist(), _REPEATED)
     disputed = contested & ~repeated & ~bad
     if disputed.any():
-        stuck = _placed(parts, known, order, disputed)[1]
+        stuck = _placed(parts, clusters, chains.head[order], disputed)[1]
         undecided |= dict.fromkeys(np.flatnonzero(stuck).tolist(), _STUCK)
     left = ~bad
     left[list(undecided)] = False
-    conflicts = _conflicts(history, values, Contradictions(kind, rows.reshape(-1, 4)))
-    return EngineAnswer(conflicts, undecided, lambda: _placed(parts, known, order, left)[0])
+    conflicts = _conflicts(history, values, kind, rows.reshape(-1, 4))
+    return EngineAnswer(conflicts, undecided, lambda: _placed(parts, clusters, chains.head[order], left)[0])
+
+
+register: Final = partial(_decided, swaps=False)  # reads and writes, key by key
+cas_register: Final = partial(_decided, swaps=True)  # reads, writes and compare-and-sets, key by key
 
 
 def _worn(history: History, values: Values) -> bool:
     """Whether few values were written over and over, and little is unknown: then the search ends quickly."""
     c = history.columns
-    written = ((c["f"] == WRITE) | (c["f"] == CAS)) & (c["outcome"] != FAIL)
+    written = ((c["f"] == F_WRITE) | (c["f"] == F_CAS)) & (c["outcome"] != FAIL)
     unknown = int(np.count_nonzero(written & (c["outcome"] == INFO)))
     again = int(np.count_nonzero(written))
     return unknown <= _FEW and again > _OFTEN and again > _OFTEN * len(set(values.value[written].tolist()))
 
 
-def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[Rows, Flags]:
-    """All rows of the wanted keys in order, key by key, and which keys have a guest (see `gaps`) without a place."""
-    key, mine = parts.key, known.clusters.mine
-    number = numbered(known.chains.head[order], known.clusters)
+def _placed(parts: Roles, clusters: Clusters, heads: Column, wanted: Flags) -> tuple[Ints, Flags]:
+    """All rows of the wanted keys in order; which keys have a guest (see `gaps`) without a place. heads: of chains."""
+    key, mine, number = parts.key, clusters.mine, numbered(heads, clusters)
     rows = np.flatnonzero((mine >= 0) & wanted[key])
     place = number[mine[rows]].astype(np.int64) * 2 + (parts.role[rows] == READ)
     sequence = rows[np.lexsort((place, key[rows]))]
@@ -112,10 +96,9 @@ def _placed(parts: Roles, known: Forced, order: Column, wanted: Flags) -> tuple[
     return merged[np.lexsort((places, key[merged]))], stuck
 
 
-def _conflicts(history: History, values: Values, contradictions: Contradictions) -> tuple[Conflict, ...]:
-    """A conflict for each key that contradicts itself. contradictions: its rows have shape (keys, 4)."""
+def _conflicts(history: History, values: Values, kind: Column, rows: Column) -> tuple[Conflict, ...]:
+    """A conflict for each key that contradicts itself. kind, rows: see `Contradictions`; rows of shape (keys, 4)."""
     c = history.columns
-    kind, rows = contradictions
     keys = np.flatnonzero(kind)
     refused: dict[tuple[int, int], int] = {}
     if (kind == NEVER_WRITTEN).any():

@@ -7,10 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from checkers.engines.codes import CAS as F_CAS
-from checkers.engines.codes import FAIL, OK
-from checkers.engines.codes import READ as F_READ
-from checkers.engines.codes import WRITE as F_WRITE
+from checkers.engines.codes import F_CAS, F_READ, F_WRITE, FAIL, OK
 from checkers.engines.kernel import Column, kernel, no_rows
 from checkers.row_format import INFINITY
 
@@ -130,10 +127,8 @@ def observed(roles: Roles) -> Observed:
     """What is known of clusters before they are put together."""
     role, own, expected, _, _, _, first, keys = roles
     room = first + keys
-    writers = np.zeros(room, np.int8)
-    write = no_rows(room)
-    seen = np.zeros(room, np.bool_)
-    asked = np.zeros(room, np.bool_)
+    writers, write = np.zeros(room, np.int8), no_rows(room)
+    seen, asked = np.zeros(room, np.bool_), np.zeros(room, np.bool_)
     for cluster in range(first, room):
         writers[cluster] = 1
     for row in range(len(role)):

@@ -44,20 +44,12 @@ class Chains(NamedTuple):
     low: Column  # what to sort by
 
 
-class Forced(NamedTuple):
-    """The clusters, chains and contradictions of what certainly happened."""
-
-    clusters: Clusters
-    chains: Chains
-    contradictions: Contradictions
-
-
 @kernel
-def forced(roles: Roles) -> Forced:
-    """Only what every order has in common."""
+def forced(roles: Roles) -> tuple[Clusters, Chains, Contradictions]:
+    """What all orders have in common."""
     wrong = Contradictions(np.zeros(roles.keys, np.int8), no_rows(4 * roles.keys))
     clusters = gather(roles, observed(roles), wrong)
-    return Forced(clusters, _chains(roles, clusters, wrong), wrong)
+    return clusters, _chains(roles, clusters, wrong), wrong
 
 
 @kernel
@@ -70,29 +62,21 @@ def _chains(roles: Roles, clusters: Clusters, wrong: Contradictions) -> Chains:
         if row >= 0:
             follows[mine[row]] = True
     walked = np.zeros(room, np.bool_)
-    heads = np.empty(room, np.int32)
-    keys = np.empty(room, np.int32)
-    firsts = np.empty(room, np.int32)
-    lasts = np.empty(room, np.int32)
-    begins = np.empty(room, np.int64)
-    ends = np.empty(room, np.int64)
-    lows = np.empty(room, np.int64)
+    heads, keys = np.empty(room, np.int32), np.empty(room, np.int32)
+    firsts, lasts = np.empty(room, np.int32), np.empty(room, np.int32)
+    begins, ends, lows = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     count = 0
     for head in range(room):
         row = writer[head]
         if row < 0:
             if head < first or head >= first + roles.keys or (early[head] < 0 and swap[head] < 0):
                 continue
-            here = np.int64(head - first)
-            begun = np.int64(-1)
+            here, begun = np.int64(head - first), np.int64(-1)
         else:
             if follows[head]:
                 continue
-            here = np.int64(key[row])
-            begun = np.int64(INFINITY)
-        start = -1
-        last = -1
-        ended = np.int64(-1)
+            here, begun = np.int64(key[row]), np.int64(INFINITY)
+        start, last, ended = -1, -1, np.int64(-1)
         cluster = head
         while True:
             walked[cluster] = True
@@ -159,25 +143,17 @@ def numbered(heads: Column, clusters: Clusters) -> Column:
     return number
 
 
-class _Bounds(NamedTuple):
-    """Of each place in an order, among the places of its key."""
-
-    soonest: Column  # ns; the first return from here on
-    latest: Column  # ns; the last invocation up to here
-    ends: Column  # the place behind the cluster that stands here
-
-
 @kernel
-def _bounds(sequence: Column, roles: Roles, mine: Column) -> _Bounds:
+def _bounds(sequence: Column, roles: Roles, mine: Column) -> tuple[Column, Column, Column]:
+    """Of each place in an order, among the places of its key: (ns of the first return from here on, ns of the last
+    invocation up to here, the place behind the cluster that stands here).
+    """
     role, key, inv, ret = roles.role, roles.key, roles.inv, roles.ret
     n = len(sequence)
-    soonest = np.empty(n, np.int64)
-    latest = np.empty(n, np.int64)
-    ends = np.empty(n, np.int32)
+    soonest, latest, ends = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     for place in range(n - 1, -1, -1):
         row = sequence[place]
-        part = role[row]
-        soonest[place] = INFINITY if part in (MAYBE_WRITE, MAYBE_SWAP) else np.int64(ret[row])
+        soonest[place] = INFINITY if role[row] in (MAYBE_WRITE, MAYBE_SWAP) else np.int64(ret[row])
         ends[place] = place + 1
         if place + 1 < n and key[sequence[place + 1]] == key[row]:
             soonest[place] = min(soonest[place], soonest[place + 1])
@@ -188,7 +164,7 @@ def _bounds(sequence: Column, roles: Roles, mine: Column) -> _Bounds:
         latest[place] = inv[row]
         if place > 0 and key[sequence[place - 1]] == key[row]:
             latest[place] = max(latest[place], latest[place - 1])
-    return _Bounds(soonest, latest, ends)
+    return soonest, latest, ends
 
 
 @kernel
@@ -210,10 +186,7 @@ def gaps(sequence: Column, guests: Column, by_ret: Column, roles: Roles, mine: C
     chosen = np.full(count, -1, np.int64)
     stuck = np.zeros(keys, np.bool_)
     here = np.int64(-1)
-    place = 0
-    begin = 0
-    bound = 0
-    returned = 0
+    place = begin = bound = returned = 0
     for guest in range(count):
         row = guests[guest]
         if np.int64(key[row]) != here:

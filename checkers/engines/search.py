@@ -1,7 +1,6 @@
 """The search of several keys: each key for a while, then each again for longer, until one is bad or all are good.
 
-Source: checkers/CONDITIONS.md, section 21. A key whose search explodes must not hide a bad key that is found cheaply,
-so budgets grow from round to round. Exact within its budgets; exponential in what is in flight at once or unanswered.
+Source: checkers/CONDITIONS.md, section 21. A key whose search explodes must not hide a bad key that is found cheaply.
 """
 
 import time
@@ -14,13 +13,11 @@ from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, Searc
 from checkers.models.model import Model
 from checkers.models.operations import Operations
 
-FIRST_STEPS: Final = 2_000
-GROWTH: Final = 4
-"""The steps of each key in the first round, and the factor by which they grow from round to round."""
+FIRST_STEPS: Final = 2_000  # of each key in the first round
+GROWTH: Final = 4  # the factor by which the steps grow from round to round
 TABLE_AFTER: Final = 20_000
 """Steps without a table, if the kernel that searches tables would have to be loaded or compiled first."""
-TABLE_STEPS: Final = 4_000_000
-"""No table takes more steps of the model; about a second's worth."""
+TABLE_STEPS: Final = 4_000_000  # no table takes more steps of the model; about a second's worth
 TABLE_BYTES: Final = 1 << 30
 TABLE_FIRST_STEPS: Final = 2_000
 TABLE_GROWTH: Final = 8

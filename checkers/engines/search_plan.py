@@ -6,6 +6,7 @@ before another was invoked comes before the other; at one instant invocations co
 """
 
 import time
+from itertools import compress
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,8 +17,7 @@ from checkers.models.model import Model, Operation
 from checkers.models.operations import Operations
 from checkers.row_format import INFINITY
 
-_BLOCK: Final = 1 << 14
-"""Rows between two looks at the clock."""
+_BLOCK: Final = 1 << 14  # rows between two looks at the clock
 
 
 class OutOfTime(Exception):
@@ -57,8 +57,7 @@ def plan(operations: Operations, model: Model, deadline: float) -> SearchPlan:
     ]
     if not all(counts):
         kept = np.flatnonzero(np.array(counts, bool)[kinds])
-        examples = [example for example, counted in zip(examples, counts, strict=True) if counted]
-        changing = [change for change, counted in zip(changing, counts, strict=True) if counted]
+        examples, changing = list(compress(examples, counts)), list(compress(changing, counts))
         kinds = (np.cumsum(counts) - 1)[kinds[kept]]
         operations = Operations(operations.history, operations.rows[kept])
     ret = operations.array("ret")

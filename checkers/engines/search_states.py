@@ -1,8 +1,8 @@
 """The general search: whether some order of the operations explains every answer, for any specification.
 
-Source: Wing and Gong (1993), Lowe (2017); checkers/CONDITIONS.md, section 21. A configuration is (event, mask of the
-operations in flight that took effect, state, set of the unknown ones spent). Of interchangeable operations the search
-takes the one that returns first, of unknown ones the one invoked first: in any order, two of them can be swapped so.
+Source: Wing and Gong (1993), Lowe (2017); checkers/CONDITIONS.md, section 21, which says what a configuration is. Of
+interchangeable operations any two can be swapped in an order, so the first to return is placed first, of unknown ones
+the first invoked.
 
 The search looks first at configurations that came past more returns. Among these it prefers fewer unknown operations
 spent, so that a configuration is met after those that it is compared with; then it prefers fewer operations in flight
@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 from checkers.engines.search_plan import SearchPlan, look_at_the_clock, slots
 from checkers.models.model import Illegal, Model, State
 
-CONFIGURATIONS: Final = 2_000_000
-"""The most configurations that are remembered for one key: up to a gigabyte."""
+CONFIGURATIONS: Final = 2_000_000  # the most configurations that are remembered for one key: up to a gigabyte
 _STATES_TOLD: Final = 8
 _UNSPENT: Final = (0,)
 
@@ -56,10 +55,8 @@ class StateSearch:
 
     def __init__(self, plan: SearchPlan, model: Model, deadline: float) -> None:
         """deadline: of `time.monotonic`, here and in `run`. Raises OutOfTime."""
-        self.tried = 0
-        """Steps, so far."""
-        self.order: tuple[int, ...] | None = None
-        """Row numbers in an order that explains everything, where the search ended with one."""
+        self.tried = 0  # steps, so far
+        self.order: tuple[int, ...] | None = None  # rows in an order that explains everything, if the search found one
         self._model = model
         self._plan = plan
         self._deadline = deadline
@@ -68,11 +65,10 @@ class StateSearch:
         self._numbers: dict[State, int] = {self._states[0]: 0}
         self._moves: list[dict[int, int]] = [{} for _ in plan.examples]
         self._memo: dict[Hashable, Sequence[int]] = {}
+        # A heap: (- event, how many are spent, how many in flight are placed, - how many came before, node).
         self._open: list[tuple[int, int, int, int, _Node]] = []
-        """A heap: (- event, how many are spent, how many in flight are placed, - how many came before, node)."""
         self._met = 0
-        self.furthest = 0
-        """The furthest event that was reached."""
+        self.furthest = 0  # the furthest event that was reached
         self._there: dict[int, None] = {}
         begins: list[int] = plan.begins.tolist()
         events = plan.answered

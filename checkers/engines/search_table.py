@@ -64,8 +64,7 @@ class Known(NamedTuple):
 
 NONE_FOUND, FOUND, STEPS_SPENT, MEMORY_SPENT = range(4)
 
-BITS: Final = 62
-"""Bits of a mask that are kept in one number."""
+BITS: Final = 62  # bits of a mask that are kept in one number
 
 
 def table(plan: SearchPlan, model: Model, limit: int, deadline: float) -> SearchTable | None:

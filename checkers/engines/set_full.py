@@ -1,8 +1,8 @@
 """What became of each element that was added to a set, from reads of the whole: Jepsen's set-full analysis.
 
-Source: checkers/CONDITIONS.md, section 20. Exact, since that text is the definition. An element is stable if somebody
-tried to add it, a read shows it, and no read without it was invoked after the last read with it. A key without stable
-elements is not exercised: undecided. Lists, tuples and sets count alike, nil as empty. Linear in what reads show.
+Source: checkers/CONDITIONS.md, section 20, which is the definition. An element is stable if somebody tried to add it, a
+read shows it, and no read without it was invoked after the last read with it. Lists, tuples and sets count alike, nil
+as empty. Linear in what reads show.
 """
 
 from collections import Counter, defaultdict

@@ -1,8 +1,4 @@
-"""The order of fencing tokens: exact, O(n log n).
-
-Source: checkers/CONDITIONS.md, section 8. Tokens force the order of grants: no grant may have returned before a grant
-with a smaller token was invoked, and no two grants may have the same token, unless both are readers'.
-"""
+"""The order of fencing tokens: exact, O(n log n). Source: checkers/CONDITIONS.md, sections 2 and 8."""
 
 from typing import Final
 

@@ -6,13 +6,12 @@ same value. A tagged form becomes a pair of tag and value, a record (``#jepsen.h
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from math import isfinite
 from typing import Any, Final
 
-from checkers.history.foreign_values import DEEPEST, FrozenMap, frozen_map, shown
+from checkers.history.foreign_values import DEEPEST, FrozenMap, encodable, finite, frozen_map, no_value, shown, whole
 
 
 class Malformed(ValueError):
@@ -95,7 +94,7 @@ class Reader:
                 items.append(self.form(inner))
             self.at += 1
         try:
-            value = _collection(text, items) if kind == "open" else _scalar(str(kind), text)
+            value = _collection(text, items) if kind == "open" else _SCALARS[str(kind)](text)
         except ValueError as error:
             raise Malformed(self.line(start), str(error)) from error
         self.begun = start
@@ -131,23 +130,12 @@ class Reader:
     def _tagged(self, tag: str, value: Any, begun: int) -> Any:
         if isinstance(value, FrozenMap):
             if tag.startswith("#:"):  # a map whose keys share a namespace
-                space = tag[2:]
-                return FrozenMap((_qualified(space, key), item) for key, item in value)
+                return FrozenMap((_qualified(tag[2:], key), item) for key, item in value)
             if RECORD.fullmatch(tag):
                 return value
         elif tag.startswith("#:"):
             raise Malformed(self.line(begun), f"{shown(tag)} stands before something that is no map")
         return (tag, value)
-
-
-def _scalar(kind: str, text: str) -> Any:
-    if kind == "atom":
-        return atom(text)
-    if kind == "string":
-        return string(text)
-    if kind == "character":
-        return text
-    raise ValueError(f"{text} is no value that could be compared")
 
 
 def _collection(opened: str, items: list[Any]) -> Any:
@@ -183,9 +171,7 @@ def atom(text: str) -> Any:
 def number(text: str) -> Any:
     """An integer, float, decimal or ratio. Raises ValueError."""
     if _INTEGER.match(text):
-        if len(text) > 1000:
-            raise ValueError("a number of more than 1000 digits")
-        return int(text.rstrip("N"))
+        return whole(text)
     decimal = _FLOAT.match(text)
     if decimal and len(text) <= 1000:
         if decimal[1]:
@@ -193,10 +179,7 @@ def number(text: str) -> Any:
                 return Decimal(text[:-1])
             except InvalidOperation as error:
                 raise ValueError(f"{shown(text)} is out of range") from error
-        value = float(text)
-        if not isfinite(value):
-            raise ValueError(f"{shown(text)} is out of range")
-        return value
+        return finite(text)
     ratio = _RATIO.match(text)
     if ratio and len(text) <= 1000 and int(ratio[2]):
         return Fraction(int(ratio[1]), int(ratio[2]))
@@ -206,12 +189,7 @@ def number(text: str) -> Any:
 def string(text: str) -> str:
     """The text of a string in quotes. Raises ValueError."""
     body = text[1:-1]
-    if "\\" in body:
-        body = _ESCAPE.sub(_unescaped, body)
-    try:
-        body.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError("a string with half a character") from error
+    body = encodable(_ESCAPE.sub(_unescaped, body) if "\\" in body else body)
     return f'"{body}"' if body[:1] in _TAKEN else body
 
 
@@ -224,6 +202,15 @@ def _unescaped(escape: re.Match[str]) -> str:
     if code not in _ESCAPES:
         raise ValueError(f"a string with the unknown escape {shown(escape[0])}")
     return _ESCAPES[code]
+
+
+# Kind of a token (see `_TOKEN`) → what makes a value of its text, or raises ValueError.
+_SCALARS: Final[dict[str, Callable[[str], Any]]] = {
+    "atom": atom,
+    "string": string,
+    "character": str,
+    "special": no_value,
+}
 
 
 def value_of(text: str) -> Any:

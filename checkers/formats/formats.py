@@ -1,27 +1,17 @@
-r"""Loads histories from elsewhere, and our own: each of them becomes a `History`.
+"""Loads histories from elsewhere, and our own: each of them becomes a `History`.
 
     history, family, settings = load_with_defaults(Path("etcd_004.log"))
 
-Formats, recognised by what is in the file and never by its name:
-
-recorded  our own columnar file (Arrow), see `checkers.history.history`.
-jsonl     one JSON object a line; checkers/README.md says what its keys mean, and all others are passed over. If every
-          line has a ``time``, the times are the order of events: lines may stand in any order, and ties are concurrent.
-          Otherwise the lines are the order of events.
-edn       Jepsen's ``history.edn`` and Knossos' files: one map a line, or one vector or list of them, in any layout.
-text      Jepsen's ``history.txt``: process, type, f, value and maybe an error between tabs.
-log       the same lines behind a logger's words (``INFO  jepsen.util - 0\t:invoke\t:cas\t[1 2]``), as Porcupine keeps
-          them; messages of other loggers between them are passed over.
-
-In edn, text and log, events are in the order of their ``:index`` if every event has one, else in the order of lines.
-`inv` and `ret` are places in this order; times are only for display (`History.clock`). ``f``: see `vocabulary`.
+A format is recognised by what is in the file and never by its name. checkers/README.md says what each format holds,
+what its keys mean and which order its events have; keys without a meaning, and messages of other loggers in a log, are
+passed over. In edn, text and log, `inv` and `ret` are places in the order of events; times are only for display
+(`History.clock`). ``f``: see `vocabulary`.
 
 How events become operations. A process does one operation at a time: a completion ends the last invocation of its
 process. After an unknown outcome (info) a process may go on; the unknown operation stays open for ever, which no order
-of events can contradict. An operation without a completion is unknown. A read returns the value of its completion. What
-is written is the value of the invocation, and the completion must not say otherwise. nil is a value. The identity of an
-acquire or a release is its ``owner``, else its process. `:nemesis` tells of faults, not of operations. If the value of
-every invocation is a pair, also of reads and locks, and nothing names a key, pairs are independent keys (``[k v]``).
+of events can contradict. A read returns the value of its completion. What is written is the value of the invocation,
+and the completion must not say otherwise. nil is a value. `:nemesis` tells of faults, not of operations. If the value
+of every invocation is a pair, also of reads and locks, and nothing names a key, pairs are independent keys (``[k v]``).
 
 A file that is damaged, contradicts itself or holds values that cannot be told apart (``1`` and ``true``, which compare
 as equal) raises `BadHistory` with one line: ``file:line: what is wrong``.
@@ -69,11 +59,7 @@ class Family(StrEnum):
 
     @property
     def settings(self) -> Settings:
-        """How the format's own tools read what the format leaves open; see `checkers.models.model.Settings`.
-
-        Jepsen and Knossos: a failed operation did not happen, and a read of nil is a read whose result is not known.
-        Porcupine's logs: a failed compare-and-set saw another value, and nil is the initial value.
-        """
+        """How the format's own tools read what the format leaves open: the table of formats in checkers/README.md."""
         jepsen_reads = self in (Family.EDN, Family.TEXT)
         return Settings(failed_cas="ignored", nil_read="unknown") if jepsen_reads else Settings()
 
@@ -86,13 +72,8 @@ class Loaded(NamedTuple):
     settings: Settings
 
 
-def load_any(path: Path) -> History:
-    """Raises BadHistory with one line that names file and line; OSError where the file cannot be read."""
-    return load_with_defaults(path).history
-
-
 def load_with_defaults(path: Path) -> Loaded:
-    """As `load_any`."""
+    """Raises BadHistory with one line that names file and line; OSError where the file cannot be read."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if _recognised(path, head) == Family.RECORDED:
@@ -116,13 +97,9 @@ def parse(path: Path, data: bytes) -> Loaded:
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
         family = Family.FOREIGN_JSONL
     happened = ordered(events, timed=family.timed)
-    parsed = history(
-        path.name,
-        pair(events, happened),
-        intervals(events, happened),
-        timed=family.timed,
-        errors_as_values=family in (Family.TEXT, Family.LOG),
-    )
+    operations, faults = pair(events, happened), intervals(events, happened)
+    in_values = family in (Family.TEXT, Family.LOG)
+    parsed = history(path.name, operations, faults, timed=family.timed, errors_as_values=in_values)
     return Loaded(parsed, family, family.settings)
 
 

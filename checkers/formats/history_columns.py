@@ -61,8 +61,7 @@ def _owners(ops: PairedOperations) -> Ints:
             example = ops.line(int(np.argmax(named_too)), ended=True) + 1
             without = f"no owner, though others name theirs (line {example})"
             ops.refuse(holds & (owner < 0), lambda _: without, ended=True)
-    by_process = known + 1 + ops.process
-    return np.where(owner >= 0, owner + 1, by_process)
+    return np.where(owner >= 0, owner + 1, known + 1 + ops.process)
 
 
 def _errors(ops: PairedOperations, *, errors_as_values: bool) -> tuple[Ints, tuple[str, ...]]:

@@ -3,15 +3,14 @@
 import json
 from collections.abc import Iterator
 from functools import partial
-from math import isfinite
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 
 from checkers.formats import lines
 from checkers.formats.event_columns import FIELDS, EventColumns
 from checkers.formats.source import SourceFile
-from checkers.history.foreign_values import DEEPEST, frozen_map, shown
+from checkers.history.foreign_values import DEEPEST, encodable, finite, frozen_map, no_value, whole
 
 _BLANK: Final = " \t\r\n"
 _STRING: Final = r'"[^"\\\x00-\x1f]*"'
@@ -28,13 +27,11 @@ def parse(source: SourceFile) -> EventColumns:
     lines.read(events, _NOTATION)
     for row in np.flatnonzero(~events.read).tolist():
         text = source.text(row, row + 1)
-        if not text.strip(_BLANK):
-            continue
-        try:
-            event = _event(text)
-        except ValueError as error:
-            raise source.bad(row, str(error)) from error
-        events.add(row, event)
+        if text.strip(_BLANK):
+            try:
+                events.add(row, _event(text))
+            except ValueError as error:
+                raise source.bad(row, str(error)) from error
     return events.close()
 
 
@@ -68,33 +65,11 @@ def _frozen(value: Any, depth: int) -> Any:
         return frozen_map((key, _frozen(item, depth + 1)) for key, item in value)
     if isinstance(value, list):
         return tuple(_frozen(item, depth + 1) for item in value)
-    if isinstance(value, str) and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError("a string with half a character") from error
-    return value
-
-
-def _integer(text: str) -> int:
-    if len(text) > 1000:
-        raise ValueError("a number of more than 1000 digits")
-    return int(text)
-
-
-def _float(text: str) -> float:
-    value = float(text) if len(text) <= 1000 else float("inf")
-    if not isfinite(value):
-        raise ValueError(f"{shown(text)} is out of range")
-    return value
-
-
-def _constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no value that could be compared")
+    return encodable(value) if isinstance(value, str) and not value.isascii() else value
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_Pairs, parse_int=_integer, parse_float=_float, parse_constant=_constant
+    object_pairs_hook=_Pairs, parse_int=whole, parse_float=finite, parse_constant=no_value
 )
 
 

@@ -99,11 +99,7 @@ class KeysAndValues:
         keys[atoms] = self._keys.intern_all(key for key, _ in pairs.values())
         rests[atoms] = self.atoms.intern_all(rest for _, rest in pairs.values())
         begun, ended = np.append(keys, ABSENT)[self.begun], np.append(keys, ABSENT)[self.ended]
-        ops.refuse(
-            (ops.outcome == Outcome.OK) & (self.ended != ABSENT) & (ended != begun),
-            lambda row: f"its key is another than in line {ops.line(row) + 1}, where it was invoked",
-            ended=True,
-        )
+        ops.refuse_another("key", (ops.outcome == Outcome.OK) & (self.ended != ABSENT) & (ended != begun))
         self._key = np.where(begun != ABSENT, begun, self._key)
         # A completion without a key of its own does not tell whether it gives a value.
         self.ended = np.where((begun != ABSENT) & (ended == ABSENT), ABSENT, np.append(rests, ABSENT)[self.ended])
@@ -116,14 +112,12 @@ class KeysAndValues:
         nil = self.atoms.find(None)
         begun = (self.begun != ABSENT) & (self.begun != nil)
         ended = ok & (self.ended != ABSENT) & (self.ended != nil)
-        self._ops.refuse(
-            begun & ended & (self.begun != self.ended),
-            lambda row: (
-                f"{self._verb(row)} of {self._shown(self.ended[row])} ended,"
-                f" but line {self._ops.line(row) + 1} invoked one of {self._shown(self.begun[row])}"
-            ),
-            ended=True,
-        )
+
+        def contradiction(row: int) -> str:
+            asked = f"line {self._ops.line(row) + 1} invoked one of {self._shown(self.begun[row])}"
+            return f"{self._verb(row)} of {self._shown(self.ended[row])} ended, but {asked}"
+
+        self._ops.refuse(begun & ended & (self.begun != self.ended), contradiction, ended=True)
         return np.where(begun | ~ended, np.where(self.begun != ABSENT, self.begun, NONE), self.ended)
 
     def _step(self, value: Ints) -> None:
@@ -224,6 +218,5 @@ def _transaction(value: Any) -> tuple[tuple[str, Any, Any], ...]:
         raise ValueError("a list of operations is wanted")
     for item in value:
         if not _micro(item) or (len(item) == 2 and MICRO[str(word(item[0]))] != "r"):
-            wanted = ", ".join(MICRO)
-            raise ValueError(f"{shown(spelled(item))} is not [f key value]; f is one of {wanted}")
+            raise ValueError(f"{shown(spelled(item))} is not [f key value]; f is one of {', '.join(MICRO)}")
     return tuple((MICRO[str(word(item[0]))], item[1], item[2] if len(item) == 3 else None) for item in value)

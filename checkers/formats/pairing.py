@@ -51,24 +51,27 @@ class PairedOperations:
 
     def at_end(self, field: str) -> Ints:
         """The values that completions give; where there is no completion, `missing(field)`."""
-        column = self.events.column(field)
-        return np.where(self.ended >= 0, column[self.ended], missing(field))
+        return np.where(self.ended >= 0, self.events.column(field)[self.ended], missing(field))
 
     def either(self, field: str) -> Ints:
         """The value that the invocation or the completion gives. Raises BadHistory if they contradict each other."""
         begun, ended = self.at_invocation(field), self.at_end(field)
         unsaid = missing(field)
-        self.refuse(
-            (begun != unsaid) & (ended != unsaid) & (begun != ended),
-            lambda row: f"its {field} is another than in line {self.line(row) + 1}, where it was invoked",
-            ended=True,
-        )
+        self.refuse_another(field, (begun != unsaid) & (ended != unsaid) & (begun != ended))
         return np.where(begun != unsaid, begun, ended)
 
     def line(self, row: int, *, ended: bool = False) -> int:
         """Line of an operation's invocation; if `ended`, of its completion, if it has one."""
         event = self.ended[row] if ended and self.ended[row] >= 0 else self.invoked[row]
         return int(self.events.line[event])
+
+    def refuse_another(self, what: str, bad: Flags) -> None:
+        """Raises BadHistory for the first row that is bad: its completion contradicts its invocation."""
+        self.refuse(
+            bad,
+            lambda row: f"its {what} is another than in line {self.line(row) + 1}, where it was invoked",
+            ended=True,
+        )
 
     def refuse(self, bad: Flags, message: Callable[[int], str], *, ended: bool = False) -> None:
         """Raises BadHistory for the first row that is bad."""
@@ -194,11 +197,9 @@ def _same_verb(events: EventColumns, happened: Ordered, invoked: Ints, ended: In
     if bad.any():
         at = int(np.argmax(bad))
         begun, end = happened.event[invoked[at]], happened.event[ended[at]]
-        raise events.source.bad(
-            int(events.line[end]),
-            f"process {_words(events, 'process', end)} ends {_words(events, 'f', end)},"
-            f" but line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}",
-        )
+        done = f"process {_words(events, 'process', end)} ends {_words(events, 'f', end)}"
+        asked = f"line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}"
+        raise events.source.bad(int(events.line[end]), f"{done}, but {asked}")
 
 
 def _words(events: EventColumns, field: str, event: int) -> str:
@@ -211,13 +212,13 @@ _HEALS: Final = {
 """First word of a deed that heals → first word of the faults that it heals, "" for all faults."""
 
 
+@dataclass(slots=True)
 class _Fault:
-    """A fault that was begun: its name, what it hit, and its four moments."""
+    """A fault that was begun: its name, its four moments, and what it hit."""
 
-    def __init__(self, name: str, begun: int) -> None:
-        self.name = name
-        self.target = ""
-        self.moments = [begun, 0, 0, 0]
+    name: str
+    moments: list[int]
+    target: str = ""
 
 
 def intervals(events: EventColumns, happened: Ordered) -> tuple[FaultInterval, ...]:
@@ -238,7 +239,7 @@ def intervals(events: EventColumns, happened: Ordered) -> tuple[FaultInterval, .
         else:
             concerned, moment = _healed(name, faults), 2
             if not concerned:
-                concerned, moment = [_Fault(name, at)], 0
+                concerned, moment = [_Fault(name, [at, 0, 0, 0])], 0
                 faults += concerned
             pending = (name, concerned, moment + 1)
         for fault in concerned:
@@ -254,10 +255,6 @@ def _healed(name: str, faults: list[_Fault]) -> list[_Fault]:
     if verb not in _HEALS:
         return []
     cause = _HEALS[verb]
-    return [
-        fault
-        for fault in faults
-        if not fault.moments[2]
-        and (not cause or fault.name.partition("-")[0] == cause or (verb == "stop" and not rest))
-        and (not rest or fault.name.partition("-")[2] == rest)
-    ]
+    going = (fault for fault in faults if not fault.moments[2] and (not rest or fault.name.partition("-")[2] == rest))
+    anything = not cause or (verb == "stop" and not rest)
+    return [fault for fault in going if anything or fault.name.partition("-")[0] == cause]

@@ -5,7 +5,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Final
+from math import inf, isfinite
+from typing import Any, Final, NoReturn
 
 DEEPEST: Final = 100
 """How deep a value may be nested. Python hashes and compares nested tuples by recursion, without a limit of its own."""
@@ -62,6 +63,35 @@ def shown(text: str, longest: int = SHOWN) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
+def whole(text: str) -> int:
+    """The integer of a text of digits, with the N of EDN or without. Raises ValueError."""
+    if len(text) > 1000:
+        raise ValueError("a number of more than 1000 digits")
+    return int(text.rstrip("N"))
+
+
+def finite(text: str) -> float:
+    """The number of a text. Raises ValueError if it is out of range."""
+    value = float(text) if len(text) <= 1000 else inf
+    if not isfinite(value):
+        raise ValueError(f"{shown(text)} is out of range")
+    return value
+
+
+def encodable(text: str) -> str:
+    """The text itself. Raises ValueError if half of a character stands in it alone."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a string with half a character") from error
+    return text
+
+
+def no_value(text: str) -> NoReturn:
+    """Raises ValueError: for what can be read and not be compared, such as NaN."""
+    raise ValueError(f"{text} is no value that could be compared")
+
+
 def leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, tuple | frozenset):
         for item in value:
@@ -88,12 +118,7 @@ class Atoms:
         result = []
         for value in values:
             key = value
-            if (
-                not simple
-                and type(value) is not int
-                and type(value) is not str
-                and any(isinstance(leaf, _ODD) for leaf in leaves(value))
-            ):
+            if not simple and type(value) not in (int, str) and any(isinstance(leaf, _ODD) for leaf in leaves(value)):
                 key = (Atoms, spelled(value))
                 self.odd = True
             place = places.setdefault(key, len(known))

@@ -91,9 +91,8 @@ class Outage:
     at: int  # ns; when it ended, or was given up after the heal
     status: int | None  # its exit status; None: it ran, and did not serve
     words: str  # why, by the end of its log
-    waited: int = (
-        0  # ns after the heal in which it did not serve, though it was started anew; 0: it ended, and came back
-    )
+    # ns after the heal in which it did not serve, though it was started anew; 0: it ended, and came back
+    waited: int = 0
 
 
 LISTS: Final = ("set", "inventory", "once", "transfer*")  # patterns of the workloads that keep lists
@@ -108,16 +107,11 @@ class Facts:
     lock: str
     backend: str
     workload: str
-    # checkers/CONDITIONS.md, section 9: unfenced, fence-writes, fence-writes-strict, fence-reads-and-writes,
-    # compare-owner, guarded, compare-and-set, idempotency-key.
-    store: str
+    store: str  # the mode of the store: checkers/CONDITIONS.md, section 9
     fault_names: tuple[str, ...]
     seed: int
     keys: tuple[str, ...]
-    # What extends a hold: ``grant`` (acquire and renewals), ``touch`` (any request of the session), ``session``
-    # (creation and keep-alives of the lease), ``none``; ``quorum``: as ``grant``, but given by a majority of servers,
-    # so that a grant has no single instant.
-    lease: str
+    lease: str  # what extends a hold: grant, touch, session, quorum, none (checkers/CONDITIONS.md, section 1)
     ttl: int  # ns; the TTL that was asked for. Each grant carries its effective TTL.
     drift: float = 0.0  # bound on how fast the server's clock may run, as a fraction
     grain: int = 0  # ns by which the server may end a lease early because of its clock's resolution
@@ -137,8 +131,7 @@ class Facts:
     silences: tuple[tuple[int, int], ...] = ()
     # What members held, one entry for each look: the first member, the others, and the first member again.
     looks: tuple[tuple[Contents, ...], ...] = ()
-    # None: nobody looked.
-    outages: tuple[Outage, ...] | None = None
+    outages: tuple[Outage, ...] | None = None  # None: nobody looked
     # ns; (worker, begin, end) of each time in which no server could answer that worker: its links to them were cut, or
     # they were stopped, all of them or, for ``quorum``, so many that no majority was left.
     unreached: tuple[tuple[int, int, int], ...] = ()
@@ -221,12 +214,8 @@ def read_recording(path: Path) -> Array:
 
 def save(history: History, path: Path) -> None:
     """Write the file under a temporary name first, so that a reader never finds half of it."""
-    about = {
-        "format": FORMAT,
-        "facts": asdict(history.facts),
-        "faults": [asdict(fault) for fault in history.faults],
-        "errors": history.errors,
-    }
+    faults = [asdict(fault) for fault in history.faults]
+    about = {"format": FORMAT, "facts": asdict(history.facts), "faults": faults, "errors": history.errors}
     text = json.dumps(about).encode()
     metadata = {_METADATA_KEY: text, _DIGEST_KEY: _digest(text, history.columns)}
     table = pa.table({name: history.columns[name] for name, _ in row_format.FIELDS}, metadata=metadata)

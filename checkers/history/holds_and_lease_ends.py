@@ -1,10 +1,7 @@
 """Who held what, and when: every hold of a history in one table, made once.
 
-A hold is an acquire that succeeded, with everything that happened to it afterwards, and the time in which its lock was
-in force at the server, as far as the history proves that (mode *told*).
-
-Source: checkers/CONDITIONS.md, section 3. A hold has a start window [start, latest] and a monotone function E(a) >= a:
-the earliest moment at which the next grant is legal if this grant began at a.
+A hold is an acquire that succeeded, with all that happened to it afterwards, and when its lock was in force at the
+server, as far as the history proves that (mode *told*). Source: checkers/CONDITIONS.md, section 3.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,8 +38,7 @@ class Hold(NamedTuple):
     ret: int  # when the acquire returned
     ttl: int
     shared: bool = False  # whether it is a reader's, which may hold beside other readers, but beside no writer
-    # (invocation, return) of its acknowledged renewals. A renewal that overtook the hold's downgrade is left out: in a
-    # history a writer becomes a reader when it asks for that, and the server learns of it later.
+    # (invocation, return) of its acknowledged renewals, but for those that overtook its downgrade (section 3).
     renewals: tuple[tuple[int, int], ...] = ()
     release: int = -1  # row of its first release, whatever the outcome
     lost: int = -1  # row of its client's first notice that the lock is gone
@@ -56,10 +52,7 @@ class Hold(NamedTuple):
     # When its client last said that it holds, before it noticed a loss without having asked for a release. Its belief
     # ended at some time after that. `INFINITY` if there was no such loss, or the client is not asked.
     sure: int = INFINITY
-    # When the client was no longer inside: at the invocation of its release or its notice of the loss. Without these,
-    # at the last operation under this grant or the last acknowledged renewal, as a killed worker holds nothing. Without
-    # a lease, a client that noticed a loss was inside until `sure`, or until a later operation under the grant.
-    left: int = INFINITY
+    left: int = INFINITY  # when the client was no longer inside: checkers/CONDITIONS.md, section 1
     latest: int = 0  # latest server instant: the first return of the acquire and its acknowledged renewals
     length: int = 0  # what the grant itself adds to the lease: the TTL, or 0 where only the session is extended
     fixed: int = 0  # whenever the grant began, its lease cannot end before this: by renewals, keep-alives, creation
@@ -141,14 +134,12 @@ def exclude(first: Hold, second: Hold) -> bool:
     return not (first.shared and second.shared)
 
 
-def effective(ttl: int, facts: Facts) -> int:
-    """ns; the shortest time that a lease of this TTL can last at the server."""
-    return shortest(ttl, facts.drift, facts.grain)
-
-
-def shortest(ttl: int, drift: float, grain: int) -> int:
-    """ns; the shortest time that a lease can last by our clock. The server's clock may run fast, and has a grain."""
-    return max((int(ttl / (1 + drift)) if drift else ttl) - grain, 0)
+def effective(ttl: int, facts: Facts, drift: float = 0.0) -> int:
+    """ns; the shortest time that a lease of this TTL can last by our clock. The server's clock may run fast, and has a
+    grain. drift: how fast, if not as the facts say.
+    """
+    drift = drift or facts.drift
+    return max((int(ttl / (1 + drift)) if drift else ttl) - facts.grain, 0)
 
 
 def _granted(view: Rows) -> Iterator[Hold]:
@@ -203,10 +194,10 @@ def _granted(view: Rows) -> Iterator[Hold]:
 
 
 def _in_force(view: Rows, granted: Sequence[Hold]) -> Iterator[Hold]:
-    """The holds with the time in which each was in force. Kinds of leases: see `checkers.history.history.Facts`.
+    """The holds with the time in which each was in force: checkers/CONDITIONS.md, section 3.
 
-    A grant or release of a session also proves that the session lived then. This proof is used as a constant, from the
-    earliest possible instant, because nothing else couples two locks of one session.
+    That a grant or release of a session proves that the session lived is used as a constant, from the earliest possible
+    instant, because nothing else couples two locks of one session.
     """
     facts = view.facts
     alive = _session_proofs(view, granted) if facts.lease in IN_SESSIONS else {}
@@ -250,9 +241,8 @@ def closings(view: Rows) -> dict[int, int]:
 
 
 def next_asked(view: Rows) -> dict[int, int]:
-    """Acquire row → ns at which the same session asked for the same name again. By then it had given up what it held.
-
-    The adapter may then remove what an unanswered or impossible release left behind.
+    """Acquire row → ns at which the same session asked for the same name again, having given up what it held: the
+    adapter may then remove what an unanswered or impossible release left behind.
     """
     result: dict[int, int] = {}
     latest: dict[tuple[int, int], int] = {}

@@ -1,7 +1,6 @@
 """The order of grants: since when a client certainly has lost a lock, because another client was granted it.
 
-What a client does after that under its old grant (believe, renew, release, write) shows whether the client and the
-service know whose the lock is. No TTL is used. Source: checkers/CONDITIONS.md, section 6.
+Source: checkers/CONDITIONS.md, section 6. No TTL is used.
 """
 
 from bisect import bisect_right
@@ -47,10 +46,7 @@ def came_later(first: Hold, second: Hold, view: View) -> bool:
 
 
 def superseded(view: View) -> dict[int, tuple[int, int]]:
-    """Acquire row → (ns, acquire row) of the first return of a grant that certainly came later and excludes this one.
-
-    Only writers supersede a reader, by real time: readers may share a token. Nothing supersedes one of several permits.
-    """
+    """Acquire row → given(g) of checkers/CONDITIONS.md, section 6: as (ns, acquire row of the grant that returned)."""
     if view.facts.permits > 1:
         return {hold.row: NOBODY for hold in view.holds}
     following = next_granted(view, by_time=True)

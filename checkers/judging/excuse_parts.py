@@ -1,7 +1,6 @@
 """What mechanisms share: the grants that they look at, and which kinds of violations each sort of failure causes."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from itertools import permutations
 from typing import Final
 
@@ -19,16 +18,11 @@ class Incident:
         self.kind, self.at, self.rows = violation.kind, violation.at, violation.rows
         self.view = view
         self.hits = hits
-        self._holders = violation.holders
+        self.holds = [view.holds.by_row[row] for row in violation.holders]  # the earliest first
 
     def hits_of(self, *kinds: str) -> list[FaultInterval]:
         """The hits of some kinds of faults."""
         return [hit for hit in self.hits if hit.kind in kinds]
-
-    @cached_property
-    def holds(self) -> list[Hold]:
-        """The grants of the witness, the earliest first."""
-        return [self.view.holds.by_row[row] for row in self._holders]
 
     @property
     def by_answer(self) -> list[Hold]:

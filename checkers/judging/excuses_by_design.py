@@ -196,8 +196,7 @@ def not_the_session(incident: Incident) -> bool:
 
     A lock taken in one session is locked for whoever gets that session next, and stays if its release runs in another.
     """
-    kinds = BY_A_LOST_LEASE | NEVER_FREED | {"released-anothers"}
-    return incident.kind in kinds and bool(incident.holds)
+    return incident.kind in BY_A_LOST_LEASE | NEVER_FREED | {"released-anothers"} and bool(incident.holds)
 
 
 # Numbers, order and waking

@@ -82,8 +82,7 @@ def expired_by_jump(incident: Incident) -> bool:
 
 def expired_by_return(incident: Incident) -> bool:
     """A clock that had been set back was set right, which is a jump ahead for every lease that began in between."""
-    moments = [(hit.healing, hit.over) for hit in incident.hits_of("clock") if hit.healing]
-    return cut_short(incident, moments)
+    return cut_short(incident, [(hit.healing, hit.over) for hit in incident.hits_of("clock") if hit.healing])
 
 
 def expired_by_drift(incident: Incident) -> bool:

@@ -129,12 +129,10 @@ def standing(
     if not claims and not hazards:
         claims = (Claim("server-exclusion", under=()),)
     several = sum(fault != NO_FAULT for fault in faults) > 1
+    covering = (hazard for hazard in hazards if hazard.covers(name, faults, store, workload))
     hazards = tuple(
-        hazard
-        if not several and any(matches(fault, hazard.under) for fault in faults)
-        else replace(hazard, certain=False)
-        for hazard in hazards
-        if hazard.covers(name, faults, store, workload)
+        replace(each, certain=each.certain and not several and any(matches(fault, each.under) for fault in faults))
+        for each in covering
     )
     owed = name in OF_THE_SERVICE
     claimed = owed or any(claim.covers(name, faults, store, workload) for claim in claims)
@@ -190,10 +188,5 @@ def _excused(result: CheckResult, hazards: Sequence[Hazard], history: History) -
 
 def _hits(hazard: Hazard, faults: Sequence[FaultInterval]) -> list[FaultInterval]:
     """The faults that match a hazard and hit a node that the lock rests on."""
-    return [
-        hit
-        for hit in faults
-        if hit.applied
-        and matches(hit.name, hazard.under)
-        and (ANY in hazard.nodes or any(matches(node, hazard.nodes) for node in nodes_of(hit)))
-    ]
+    hits = (fault for fault in faults if fault.applied and matches(fault.name, hazard.under))
+    return [hit for hit in hits if ANY in hazard.nodes or any(matches(node, hazard.nodes) for node in nodes_of(hit))]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from checkers.history.counting import Ints, apart
-from checkers.measures.measure_result import WITNESSES, Reading, Value, count, measure, ns, ratio
+from checkers.measures.measure_result import WITNESSES, Reading, Value, counts, durations, measure, ratio
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.fifo_and_deadlock import DEADLOCK_FREE
 from checkers.properties.recovery import RECOVERY
@@ -37,13 +37,9 @@ def availability_gap(measured: MeasuredHistory) -> Reading:
     total = int(lasted.sum())
     longest = np.argsort(-lasted, kind="stable")[:1]
     return Reading(
-        (
-            ns("longest", lasted.max(initial=0)),
-            ns("total", total),
-            ns("asked", gaps.waited),
-            count("gaps", len(lasted)),
-            ratio("share", total / gaps.waited if gaps.waited else None),
-        ),
+        durations(longest=lasted.max(initial=0), total=total, asked=gaps.waited)
+        + counts(gaps=len(lasted))
+        + [ratio("share", total / gaps.waited if gaps.waited else None)],
         None if gaps.waited else "no acquire took any time",
         tuple(_waiters(measured, int(gaps.key[n]), int(gaps.begin[n]), int(gaps.end[n])) for n in longest.tolist()),
     )
@@ -78,16 +74,16 @@ def recovery_after_heal(measured: MeasuredHistory) -> Reading:
         place = int(np.searchsorted(returned, fault.healed, "right"))
         first = int(returned[place]) if fault.healed and place < len(returned) else None
         recovered += first is not None
-        values.append(ns("first", None if first is None else first - fault.healed, name))
+        values += durations(name, first=None if first is None else first - fault.healed)
         if gaps is not None:
             begun = gaps.begin >= fault.begun
             begun &= gaps.begin <= (INFINITY if first is None else first)
-            values.append(ns("gap", (gaps.end - gaps.begin)[begun].max(initial=0), name))
-    values += [count("faults", len(faults)), count("recovered", recovered)]
+            values += durations(name, gap=(gaps.end - gaps.begin)[begun].max(initial=0))
+    values += counts(faults=len(faults), recovered=recovered)
     if not any(fault.healed for fault in faults):
-        return Reading(tuple(values), "no fault was healed")
+        return Reading(values, "no fault was healed")
     wanted = measured.ended[measured.acquires].max() > min(fault.healed for fault in faults if fault.healed)
-    return Reading(tuple(values), None if wanted else "nobody asked for a lock after a heal")
+    return Reading(values, None if wanted else "nobody asked for a lock after a heal")
 
 
 @measure("deadlock", "no_lock", "crowded", "untimed", judged_by=DEADLOCK_FREE.id)
@@ -119,11 +115,7 @@ def deadlock(measured: MeasuredHistory) -> Reading:
     allowed = ttl + max(bounds.get(RECOVERY.id, 0), bounds.get(CRASH_RELEASE.id, 0))
     stuck = longest > allowed > 0
     return Reading(
-        (
-            ns("longest", longest),
-            ns("allowed", allowed or None),
-            count("keys", (lasted > allowed).sum() if allowed else 0),
-        ),
+        durations(longest=longest, allowed=allowed or None) + counts(keys=(lasted > allowed).sum() if allowed else 0),
         measured.idle,
         (_waiters(measured, worst, int(begin[worst]), int(end[worst])),) if longest else (),
         "somebody asked in vain until the end for what nobody held" if stuck else None,
@@ -147,8 +139,7 @@ def _waiters(measured: MeasuredHistory, key: int, begin: int, end: int) -> tuple
     """Rows of the first few acquires of a key that were under way at some moment."""
     rows, c = measured.acquires, measured.history.columns
     there = (c["key"][rows] == key) & (c["inv"][rows] < end) & (measured.ended[rows] >= begin)
-    first: list[int] = rows[there][:WITNESSES].tolist()
-    return tuple(first)
+    return tuple(rows[there][:WITNESSES].tolist())
 
 
 def _gaps(measured: MeasuredHistory) -> IdleGaps:

@@ -6,7 +6,7 @@ import numpy as np
 
 from checkers.history.counting import Ints, any_of, apart, below, quantile
 from checkers.measures.latency import acquires
-from checkers.measures.measure_result import WITNESSES, Reading, count, measure, ns, ratio, silent
+from checkers.measures.measure_result import WITNESSES, Reading, counts, durations, measure, ratio
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.fifo_and_deadlock import FIFO
 from checkers.row_format import F, Outcome
@@ -32,17 +32,12 @@ def bypass(measured: MeasuredHistory) -> Reading:
     """
     bypasses = _bypasses(measured)
     if bypasses is None:
-        return silent("nothing tells how long a request takes to the service")
+        return Reading(unexercised="nothing tells how long a request takes to the service")
     rows, times, delta = bypasses
     worst = np.argsort(-times, kind="stable")[:WITNESSES]
     return Reading(
-        (
-            count("bypasses", times.sum()),
-            count("passed", (times > 0).sum()),
-            count("most", times.max(initial=0)),
-            count("acquires", len(rows)),
-            ns("delta", delta if measured.in_ns else None),
-        ),
+        counts(bypasses=times.sum(), passed=(times > 0).sum(), most=times.max(initial=0), acquires=len(rows))
+        + durations(delta=delta if measured.in_ns else None),
         measured.idle,
         tuple((int(rows[n]),) for n in worst if times[n]),
     )
@@ -65,11 +60,9 @@ def starvation(measured: MeasuredHistory) -> Reading:
     shares = np.bincount(place, granted).astype(np.int64)
     passed = None if measured.crowded else _bypasses(measured)
     values = [
-        count("workers", len(names)),
-        count("least_grants", shares.min()),
-        count("most_grants", shares.max()),
+        *counts(workers=len(names), least_grants=shares.min(), most_grants=shares.max()),
         ratio("jain", int(shares.sum()) ** 2 / (len(names) * sum(share**2 for share in shares.tolist()))),
-        count("most_bypasses", 0 if passed is None else passed.times.max(initial=0)),
+        *counts(most_bypasses=0 if passed is None else passed.times.max(initial=0)),
     ]
     witness: tuple[tuple[int, ...], ...] = ()
     if measured.untimed is None:
@@ -79,14 +72,11 @@ def starvation(measured: MeasuredHistory) -> Reading:
         if len(rows):
             ordered = np.sort(lasted)
             median = quantile(ordered, 500)
-            values += [
-                ns("longest_wait", ordered[-1]),
-                ns("median_wait", median),
-                ratio("longest_by_median", int(ordered[-1]) / median if median else None),
-            ]
+            values += durations(longest_wait=ordered[-1], median_wait=median)
+            values.append(ratio("longest_by_median", int(ordered[-1]) / median if median else None))
             witness = ((int(rows[np.argmax(lasted)]),),)
     few = None if len(names) > 1 else "only one worker asked"
-    return Reading(tuple(values), few or measured.idle, witness)
+    return Reading(values, few or measured.idle, witness)
 
 
 def _bypasses(measured: MeasuredHistory) -> Bypasses | None:

@@ -11,7 +11,7 @@ from checkers.history.holds_and_lease_ends import IN_SESSIONS, Hold, effective
 from checkers.history.order_of_grants import superseded
 from checkers.judging.excuse_parts import Incident
 from checkers.judging.excuses_by_fault import MECHANISMS
-from checkers.measures.measure_result import WITNESSES, Reading, count, measure, ns, witnesses
+from checkers.measures.measure_result import WITNESSES, Reading, counts, durations, measure, witnesses
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.properties.check_result import Violation
 from checkers.properties.exclusion import SERVER_EXCLUSION
@@ -36,7 +36,7 @@ def definite_overlap(measured: MeasuredHistory) -> Reading:
     """
     pairs, (earlier, later, lasted) = _definite(measured), _worst(measured)
     return Reading(
-        (count("pairs", pairs), ns("longest", lasted.max(initial=0) if measured.in_ns else None)),
+        counts(pairs=pairs) + durations(longest=lasted.max(initial=0) if measured.in_ns else None),
         measured.idle,
         witnesses(earlier, later),
         "two held at once for certain" if pairs else None,
@@ -54,10 +54,8 @@ def possible_overlap(measured: MeasuredHistory) -> Reading:
     begin, over = apart((holds.key, holds.start), (holds.key, holds.over)).places
     readers = holds.shared
     touching = meeting(begin, over) - meeting(begin[readers], over[readers])
-    return Reading(
-        (count("pairs", touching - _definite(measured)), count("open", (holds.freed > measured.finish).sum())),
-        measured.idle,
-    )
+    pairs, unreleased = touching - _definite(measured), (holds.freed > measured.finish).sum()
+    return Reading(counts(pairs=pairs, open=unreleased), measured.idle)
 
 
 @measure("clock-jump-double-grant", "no_clock", "no_lock", judged_by=SERVER_EXCLUSION.id)
@@ -77,11 +75,7 @@ def clock_jump(measured: MeasuredHistory) -> Reading:
 
     inside = [violation for violation in result.violations if explained(violation)]
     return Reading(
-        (
-            count("inside", len(inside)),
-            count("outside", len(result.violations) - len(inside)),
-            count("faults", len(hits)),
-        ),
+        counts(inside=len(inside), outside=len(result.violations) - len(inside), faults=len(hits)),
         result.unexercised if not result.violations else None,
         tuple(violation.rows for violation in inside[:WITNESSES]),
         "granted twice around a clock fault" if inside else None,
@@ -101,8 +95,7 @@ def _worst(measured: MeasuredHistory) -> tuple[Ints, Ints, Ints]:
     the history goes; not positive if the later grant has no core.
     """
     holds = measured.holds.columns
-    moments = apart((holds.key, holds.latest), (holds.key, holds.core_end))
-    latest, end = moments.places
+    latest, end = apart((holds.key, holds.latest), (holds.key, holds.core_end)).places
     core = latest < end
     order = np.flatnonzero(core)[np.argsort(latest[core], kind="stable")]
     # What began earlier: for a core, all cores before it; without one, those that began before it can have been over.
@@ -145,17 +138,12 @@ def hold_versus_ttl(measured: MeasuredHistory) -> Reading:
     long = np.flatnonzero((lasted > TWICE * ttl) & (ttl > 0))
     long = long[np.argsort(-lasted[long], kind="stable")]
     ordered = np.sort(margin)
+    margins = {f"margin_p{percent}": quantile(ordered, 10 * percent) for percent in (1, 10, 50, 90)}
     return Reading(
-        (
-            count("holds", len(holds)),
-            ns("ttl", ttl.min()),
-            ns("margin_min", ordered[0]),
-            *(ns(f"margin_p{percent}", quantile(ordered, 10 * percent)) for percent in (1, 10, 50, 90)),
-            ns("longest_hold", lasted.max()),
-            count("outlived", outlived.sum()),
-            count("met_another", (outlived & (measured.superseded < holds.left)).sum()),
-            count("beyond_twice_ttl", len(long)),
-        ),
+        counts(holds=len(holds))
+        + durations(ttl=ttl.min(), margin_min=ordered[0], **margins, longest_hold=lasted.max())
+        + counts(outlived=outlived.sum(), met_another=(outlived & (measured.superseded < holds.left)).sum())
+        + counts(beyond_twice_ttl=len(long)),
         None,
         witnesses(holds.row[long]),
         f"{len(long)} of {len(holds)} holds lasted longer than {TWICE} TTLs" if len(long) else None,
@@ -192,11 +180,7 @@ def release_by_non_owner(measured: MeasuredHistory) -> Reading:
     strangers = _strangers(measured) if measured.foreign else []
     rows = [*(violation.rows for violation in result.violations[:WITNESSES]), *((row,) for row in strangers)]
     return Reading(
-        (
-            count("superseded", len(result.violations)),
-            count("attempted", result.counters[STALE_RELEASES]),
-            count("stranger", len(strangers)),
-        ),
+        counts(superseded=len(result.violations), attempted=result.counters[STALE_RELEASES], stranger=len(strangers)),
         None if strangers else result.unexercised,
         tuple(rows[:WITNESSES]),
         "a release by somebody else was acknowledged" if rows else None,
@@ -212,27 +196,18 @@ def belief_versus_truth(measured: MeasuredHistory) -> Reading:
     in that time and said that it holds. `honest-belief` judges false beliefs against the lock's bound.
     """
     following = superseded(measured)
-    spans = [
-        (belief_end(hold) - max(given, hold.ret), hold.row, later)
-        for hold in measured.holds
-        for given, later in [following[hold.row]]
-        if belief_end(hold) > max(given, hold.ret)
-    ]
+    losses = ((hold, *following[hold.row]) for hold in measured.holds)
+    lasting = ((belief_end(hold) - max(given, hold.ret), hold.row, later) for hold, given, later in losses)
+    spans = [span for span in lasting if span[0] > 0]
     lasted = [span[0] for span in spans]
-    probed = sum(
-        measured.inv[row] > following[hold.row][0]
-        for row, hold in measured.with_holds(measured.rows(F.BELIEF, outcomes=(Outcome.OK,)))
-    )
+    probes = measured.with_holds(measured.rows(F.BELIEF, outcomes=(Outcome.OK,)))
+    probed = sum(measured.inv[row] > following[hold.row][0] for row, hold in probes)
     spans.sort(key=lambda span: (-span[0], span[1]))
     known = measured.in_ns
     return Reading(
-        (
-            count("false", len(spans)),
-            count("probed", probed),
-            ns("longest", max(lasted, default=0) if known else None),
-            ns("total", sum(lasted) if known else None),
-            ns("bound", measured.facts.bounds.get(BELIEF.id)),
-        ),
+        counts(false=len(spans), probed=probed)
+        + durations(longest=max(lasted, default=0) if known else None, total=sum(lasted) if known else None)
+        + durations(bound=measured.facts.bounds.get(BELIEF.id)),
         measured.idle,
         tuple((row, later) for _, row, later in spans[:WITNESSES]),
         "a client believed what was no longer true" if spans or probed else None,

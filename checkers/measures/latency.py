@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from checkers.history.counting import Flags, Ints
-from checkers.measures.measure_result import Reading, Value, count, measure, ns
+from checkers.measures.measure_result import Reading, Value, counts, durations, measure
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.row_format import F, Outcome, Reason
 
@@ -97,21 +97,15 @@ def _by_phase(measured: MeasuredHistory, waits: Waits) -> Reading:
         if of.any():
             values += _quantiles(phase, waits.lasted[of], done[of])
     slowest = np.argsort(-np.where(done, waits.lasted, -1), kind="stable")[:1]
-    return Reading(
-        tuple(values),
-        None if done.any() else "none was answered",
-        tuple((int(waits.row[n]),) for n in slowest if done[n]),
-    )
+    witness = tuple((int(waits.row[n]),) for n in slowest if done[n])
+    return Reading(values, None if done.any() else "none was answered", witness)
 
 
 def _quantiles(phase: str, lasted: Ints, done: Flags) -> list[Value]:
     estimate = kaplan_meier(lasted, done)
-    return [
-        count("answered", done.sum(), phase),
-        count("censored", (~done).sum(), phase),
-        *(ns(name, survival_quantile(*estimate, permille), phase) for name, permille in QUANTILES),
-        ns("longest", lasted[done].max(initial=0) if done.any() else None, phase),
-    ]
+    quantiles = {name: survival_quantile(*estimate, permille) for name, permille in QUANTILES}
+    longest = lasted[done].max(initial=0) if done.any() else None
+    return counts(phase, answered=done.sum(), censored=(~done).sum()) + durations(phase, **quantiles, longest=longest)
 
 
 def _phases(measured: MeasuredHistory, inv: Ints, ended: Ints) -> list[tuple[str, Flags]]:

@@ -32,7 +32,7 @@ class Value:
 class Reading:
     """What a measure says, before it is given its name; fields as of `Measure`."""
 
-    values: tuple[Value, ...] = ()
+    values: Sequence[Value] = ()
     unexercised: str | None = None
     rows: tuple[tuple[int, ...], ...] = ()
     alert: str | None = None
@@ -80,30 +80,28 @@ def measure(
         @wraps(read)
         def gauge(measured: MeasuredHistory) -> Measure:
             reason = next((why for why in (getattr(measured, name) for name in obstacles) if why), None)
-            reading = silent(reason) if reason else read(measured.timed if "untimed" in obstacles else measured)
+            timed = "untimed" in obstacles
+            reading = Reading(unexercised=reason) if reason else read(measured.timed if timed else measured)
             # A measure that gives an alert was exercised.
             unexercised = None if reading.alert else reading.unexercised
-            return Measure(name, definition, reading.values, unexercised, reading.rows, reading.alert, judged_by)
+            return Measure(name, definition, tuple(reading.values), unexercised, reading.rows, reading.alert, judged_by)
 
         return gauge
 
     return decorate
 
 
-def count(name: str, number: int, of: str = "") -> Value:
-    return Value(name, int(number), "count", of)
+def counts(of: str = "", /, **numbers: int) -> list[Value]:
+    return [Value(name, int(number), "count", of) for name, number in numbers.items()]
 
 
-def ns(name: str, number: int | None, of: str = "") -> Value:
-    return Value(name, None if number is None else int(number), "ns", of)
+def durations(of: str = "", /, **numbers: int | None) -> list[Value]:
+    """numbers: ns."""
+    return [Value(name, None if ns is None else int(ns), "ns", of) for name, ns in numbers.items()]
 
 
 def ratio(name: str, number: float | None) -> Value:
     return Value(name, None if number is None else float(number), "ratio")
-
-
-def silent(reason: str) -> Reading:
-    return Reading(unexercised=reason)
 
 
 def witnesses(*columns: Sequence[int] | Ints) -> tuple[tuple[int, ...], ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from checkers.claims import matches
 from checkers.history.counting import any_of, apart
 from checkers.history.order_of_grants import NOBODY, next_granted
-from checkers.measures.measure_result import WITNESSES, Reading, count, measure, silent, witnesses
+from checkers.measures.measure_result import WITNESSES, Reading, counts, measure, witnesses
 from checkers.measures.measured_history import MeasuredHistory
 from checkers.models.model import UNSET, Operation
 from checkers.models.operations import Operations
@@ -42,7 +42,7 @@ def stale_write(measured: MeasuredHistory) -> Reading:
     late.sort(key=lambda pair: pair[1].row)
     accepted = [(newer.row, access.row) for newer, access in late if access.ok]
     return Reading(
-        (count("accepted", len(accepted)), count("refused", sum(access.failed for _, access in late))),
+        counts(accepted=len(accepted), refused=sum(access.failed for _, access in late)),
         None if late else "nobody sent anything under a token that a larger one had overtaken",
         tuple(accepted[:WITNESSES]),
         "a stale access was accepted" if accepted else None,
@@ -80,7 +80,7 @@ def unfenced_stale_write(measured: MeasuredHistory) -> Reading:
                     flying += 1
     certain = sorted((*sent, *landed), key=lambda rows: rows[-1])
     return Reading(
-        (count("sent_late", len(sent)), count("landed_late", len(landed)), count("in_flight", flying)),
+        counts(sent_late=len(sent), landed_late=len(landed), in_flight=flying),
         None if certain or flying else "no write came near the moment at which another was given the lock",
         tuple(certain[:WITNESSES]),
         "a stale write was accepted" if certain else None,
@@ -129,7 +129,7 @@ def needless_rejection(measured: MeasuredHistory) -> Reading:
                 if soonest[bisect_right(tokens, least)] > access.ret:
                     needless.append(access.row)
     return Reading(
-        (count("needless", len(needless)), count("refused", refused)),
+        counts(needless=len(needless), refused=refused),
         None if refused else "nothing was refused",
         witnesses(sorted(needless)),
         "an access was refused for nothing" if needless else None,
@@ -145,10 +145,11 @@ def lost_update(measured: MeasuredHistory) -> Reading:
     """
     if not measured.facts.keeps_lists:
         kept = any_of(measured.history.columns["f"], (F.ADD, F.APPEND)).any()
-        return silent("judged by the models set-full, counter and kv" if kept else "nobody keeps a list of updates")
+        elsewhere = "judged by the models set-full, counter and kv"
+        return Reading(unexercised=elsewhere if kept else "nobody keeps a list of updates")
     lost = lost_updates(measured)
     return Reading(
-        (count("lost", len(lost)), count("acknowledged", len(measured.rows(F.WRITE, outcomes=(Outcome.OK,))))),
+        counts(lost=len(lost), acknowledged=len(measured.rows(F.WRITE, outcomes=(Outcome.OK,)))),
         NO_LOST_UPDATE.missing(measured),
         witnesses(lost),
         "an acknowledged update is lost" if lost else None,
@@ -173,7 +174,7 @@ def dirty_value(measured: MeasuredHistory) -> Reading:
     rows = np.flatnonzero(dirty)
     unexercised = None if failed.any() else "no write was refused or failed"
     return Reading(
-        (count("reads", len(rows)), count("failed_writes", failed.sum())),
+        counts(reads=len(rows), failed_writes=failed.sum()),
         unexercised if reads.any() else "nothing was read",
         tuple((int(np.argmax(failed & (named == named[row]))), int(row)) for row in rows[:WITNESSES]),
         "a value was read that nobody may have written" if len(rows) else None,

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple, TypeVar
 from checkers.history.counting import quantile
 from checkers.history.interval_sets import clipped, length, meets, united
 from checkers.history.order_of_grants import first_sent_later, superseded
-from checkers.measures.measure_result import WITNESSES, Reading, count, measure, ns, silent, witnesses
+from checkers.measures.measure_result import WITNESSES, Reading, counts, durations, measure, witnesses
 from checkers.measures.measured_history import MeasuredHistory
+from checkers.properties.shared_counters import unless
 from checkers.row_format import INFINITY, NONE, F, Outcome, Reason
 
 T = TypeVar("T")
@@ -49,15 +50,11 @@ def token_gap(measured: MeasuredHistory) -> Reading:
     unknown = measured.attempts(Outcome.INFO)
     gaps = _gaps(measured, unknown)
     if not gaps.step:
-        return silent("no two grants of a key carry different tokens")
+        return Reading(unexercised="no two grants of a key carry different tokens")
     if gaps.step != COUNTED:
-        return silent(f"the tokens are no counter of grants: at the median they differ by {gaps.step}")
+        return Reading(unexercised=f"the tokens are no counter of grants: at the median they differ by {gaps.step}")
     return Reading(
-        (
-            count("missing", gaps.missing),
-            count("unknown_acquires", len(unknown)),
-            count("unexplained", gaps.unexplained),
-        ),
+        counts(missing=gaps.missing, unknown_acquires=len(unknown), unexplained=gaps.unexplained),
         None,
         tuple(gaps.around[:WITNESSES]),
         "more tokens were skipped than acquires went without an answer" if gaps.unexplained else None,
@@ -80,7 +77,7 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
     """
     unknown = measured.attempts(Outcome.INFO)
     if not unknown:
-        return silent("no acquire was left without an answer")
+        return Reading(unexercised="no acquire was left without an answer")
     gaps, refusals = _gaps(measured, unknown), _refused_by_nobody(measured, unknown)
     deeds = {measured.owner[row] for row in measured.whole(F.RENEW, F.RELEASE, outcomes=(Outcome.OK,))} - {0}
     recorded = [row for row in unknown if measured.owner[row] in deeds]
@@ -88,20 +85,14 @@ def phantom_success(measured: MeasuredHistory) -> Reading:
     by_refusal = refusals[-1].phantom if refusals else 0
     blocked = [refusal.blocked for refusal in refusals] if measured.in_ns else None
     at_least = max(by_refusal, len(recorded))
+    proving = gaps.step == COUNTED or recorded or _refused(measured)
     alert = "skipped tokens say that an acquire without an answer took effect" if by_token else None
     return Reading(
-        (
-            count("unknown_acquires", len(unknown)),
-            count("by_refusal", by_refusal),
-            count("by_token_gap", by_token),
-            count("by_record", len(recorded)),
-            count("at_least", at_least),
-            ns("blocked_longest", None if blocked is None else max(blocked, default=0)),
-            ns("blocked_total", None if blocked is None else sum(blocked)),
-        ),
-        None
-        if gaps.step == COUNTED or recorded or _refused(measured)
-        else "nothing recorded could tell: no refusals, no counted tokens, nothing done later",
+        counts(unknown_acquires=len(unknown), by_refusal=by_refusal, by_token_gap=by_token)
+        + counts(by_record=len(recorded), at_least=at_least)
+        + durations(blocked_longest=None if blocked is None else max(blocked, default=0))
+        + durations(blocked_total=None if blocked is None else sum(blocked)),
+        unless(proving, "nothing recorded could tell: no refusals, no counted tokens, nothing done later"),
         witnesses([refusal.row for refusal in refusals] or recorded),
         "an acquire without an answer took effect" if at_least else alert,
     )

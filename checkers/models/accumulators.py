@@ -133,9 +133,8 @@ class SetModel(Accumulator):
         if self.says_nothing(operation):
             return state
         read = collection(operation.value)
-        if read is None or len(read) != len(state) or not all(element in state for element in read):
-            return ILLEGAL
-        return state
+        same = read is not None and len(read) == len(state) and all(element in state for element in read)
+        return state if same else ILLEGAL
 
     def changes(self, operation: Operation) -> bool:
         return operation.f == F.ADD
@@ -211,10 +210,7 @@ class Counter(Accumulator):
         return () if operation.f != F.READ or self.says_nothing(operation) else None
 
     def deduced(self, operations: Operations) -> Deduction | None:
-        """If all additions are of one whole number, each read says how many additions came before it.
-
-        The next one is always the addition that returns first of those that were invoked in time.
-        """
+        """If all additions are of one whole number: checkers/CONDITIONS.md, section 20."""
         waiting, reads, placed = list[Operation](), list[tuple[Any, Operation]](), list[Placed]()
         for o in operations:
             if o.f == F.ADD and not o.failed and self.changes(o):

@@ -7,13 +7,9 @@ undecided, but never guesses. The general search decides these keys, one by one.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from checkers.history.counting import Ints
 from checkers.history.history import History
 from checkers.models.model import Settings
-
-Rows = npt.NDArray[np.int64]
 
 
 class Conflict(NamedTuple):
@@ -31,7 +27,7 @@ class EngineAnswer(NamedTuple):
     # needed), those of each key in an order of linearization points. Failed operations that are evidence stand where
     # they fit, other failed ones are left out. Only meaningful if no key has a conflict. It is built on demand, because
     # it costs more than the check.
-    order: Callable[[], Rows]
+    order: Callable[[], Ints]
 
 
 Engine = Callable[[History, Settings], EngineAnswer]

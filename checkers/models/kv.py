@@ -82,10 +82,7 @@ class Kv(RegisterModel):
         return rows
 
     def deduced(self, operations: Operations) -> Deduction | None:
-        """If nothing was written, the longest value that was read says the order, and all others are its beginnings.
-
-        The answer is None also if one value was appended repeatedly, or one appended string begins with another.
-        """
+        """The longest value that was read says the order: checkers/CONDITIONS.md, section 20."""
         appends: dict[Any, Operation] = {}
         reads: list[tuple[Any, Operation]] = []
         placed: list[Placed] = []

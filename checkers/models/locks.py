@@ -146,11 +146,8 @@ class Newest(NamedTuple):
 
 
 class FencingTokens(Model):
-    """Each grant's token is larger than those of all grants before it.
-
-    Readers may share a token, since they need to fence off only writers. What a holder acquires again inside its own
-    hold is no new grant. A grant without a token imposes nothing, and neither does an acquire that was never answered,
-    since nobody knows its token.
+    """Each grant's token is larger than those of all grants before it. Readers may share a token, since they need to
+    fence off only writers. Nested acquires, and those without a token or an answer, impose nothing.
     """
 
     sees = ("f", "outcome", "token", "flags")

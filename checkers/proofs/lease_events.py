@@ -4,12 +4,9 @@ from typing import Final
 
 from checkers.history.history import History
 from checkers.models.model import Settings
-from checkers.row_format import NESTED, F, Outcome, Reason
+from checkers.row_format import ACQUIRES, INFINITY, NESTED, OF_SESSIONS, F, Outcome, Reason
 
-FOREVER: Final = 1 << 62
-GETS: Final = (F.ACQUIRE, F.TRY_ACQUIRE)
 GIVES: Final = (F.RENEW, F.RELEASE)
-ABOUT_SESSIONS: Final = (F.SESSION_OPEN, F.KEEP_ALIVE, F.SESSION_CLOSE)
 
 
 class LeaseEvents:
@@ -27,7 +24,7 @@ class LeaseEvents:
         facts, c = history.facts, {name: column.tolist() for name, column in history.columns.items()}
         self.columns: dict[str, list[int]] = c
         self.f, self.key, self.inv = (self.columns[name] for name in ("f", "key", "inv"))
-        in_sessions = any(z and f in ABOUT_SESSIONS for f, z in zip(c["f"], c["session"], strict=True))
+        in_sessions = any(z and f in OF_SESSIONS for f, z in zip(c["f"], c["session"], strict=True))
         self.kind = "session" if facts.lease == "grant" and in_sessions else facts.lease
         numbers = {0: 0, **{z: n for n, z in enumerate(sorted(set(c["session"]) - {0}), 1)}}
         self.session = [numbers[z] if self.kind != "grant" else 0 for z in c["session"]]
@@ -36,18 +33,18 @@ class LeaseEvents:
         latest, asking = dict[tuple[int, int], int](), dict[tuple[int, int], int]()
         for row, (f, z) in enumerate(zip(self.f, self.session, strict=True)):
             mine, ok = (c["owner"][row], self.key[row]), self.ok(row)
-            if f in GETS and not c["flags"][row] & NESTED:
+            if f in ACQUIRES and not c["flags"][row] & NESTED:
                 if not self.refused(row):
                     latest[mine] = row
                 if z:
                     self.given_up[asking.get((z, self.key[row]), -1)] = self.inv[row]
                     asking[z, self.key[row]] = row
-            if f in GETS + GIVES and mine[0]:
+            if f in ACQUIRES + GIVES and mine[0]:
                 self.attempt[row] = latest.get(mine, -1)
-            if ok and f in (*GETS, F.RELEASE) and self.attempt[row] >= 0 and not c["flags"][row] & NESTED:
+            if ok and f in (*ACQUIRES, F.RELEASE) and self.attempt[row] >= 0 and not c["flags"][row] & NESTED:
                 self.granted.add(self.attempt[row])
-            if ok and c["ttl"][row] and f in (*GETS, F.SESSION_OPEN):
-                ttls[z] = min(ttls.get(z, FOREVER), c["ttl"][row])
+            if ok and c["ttl"][row] and f in (*ACQUIRES, F.SESSION_OPEN):
+                ttls[z] = min(ttls.get(z, INFINITY), c["ttl"][row])
             self.opened |= {z: (self.inv[row], c["ret"][row])} if ok and f == F.SESSION_OPEN else {}
         drift, default, self.length = settings.drift or facts.drift, settings.ttl or facts.ttl, list[int]()
         for z, mine_row in zip(self.session, self.attempt, strict=True):
@@ -58,13 +55,13 @@ class LeaseEvents:
 
     def start(self, row: int) -> int:
         """ns; the earliest time at which the operation can have happened."""
-        if self.f[row] not in GETS:
+        if self.f[row] not in ACQUIRES:
             return self.inv[row]
         return max(self.columns["sent"][row] or self.inv[row], self.opened.get(self.session[row], (0, 0))[0])
 
     def end(self, row: int) -> int:
         """ns; the latest time at which the operation can have happened."""
-        return FOREVER if self.columns["outcome"][row] == Outcome.INFO else self.columns["ret"][row]
+        return INFINITY if self.columns["outcome"][row] == Outcome.INFO else self.columns["ret"][row]
 
     def ok(self, row: int) -> bool:
         return self.columns["outcome"][row] == Outcome.OK
@@ -75,15 +72,15 @@ class LeaseEvents:
     def must_happen(self, row: int) -> bool:
         """Whether an operation must be explained: of unanswered ones granted acquires only, of failures refusals."""
         f, mine = self.f[row], self.attempt[row]
-        if self.columns["flags"][row] & NESTED or (f in GETS + GIVES and not self.columns["owner"][row]):
+        if self.columns["flags"][row] & NESTED or (f in ACQUIRES + GIVES and not self.columns["owner"][row]):
             return False
-        if f in ABOUT_SESSIONS and self.session[row] not in self.holding:
+        if f in OF_SESSIONS and self.session[row] not in self.holding:
             return False
         if self.refused(row):
             refused = self.columns["reason"][row] < Reason.UNAVAILABLE
             known = self.inv[row] >= self.opened.get(self.session[row], (0, 0))[1]  # else there may be no session yet
             return refused and ((f == F.KEEP_ALIVE and known) or (f in GIVES and mine >= 0 and self.ok(mine)))
-        return f in (*GETS, *GIVES, *ABOUT_SESSIONS) and (self.ok(row) or row in self.granted)
+        return f in (*ACQUIRES, *GIVES, *OF_SESSIONS) and (self.ok(row) or row in self.granted)
 
     def _ordered(self) -> set[int]:
         token, latest, highest = self.columns["token"], dict[int, int](), dict[int, int]()

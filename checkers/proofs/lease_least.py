@@ -12,13 +12,12 @@ import numpy as np
 
 from checkers.history.history import History
 from checkers.models.model import Settings
-from checkers.proofs.lease_events import ABOUT_SESSIONS, GETS, LeaseEvents
+from checkers.proofs.lease_events import LeaseEvents
 from checkers.proofs.lease_proof import EXPLAINED
 from checkers.proofs.lease_proof import certify as proven
-from checkers.row_format import F
+from checkers.row_format import ACQUIRES, OF_SESSIONS, F
 
-FEW: Final = 40
-"""The most rows of which it is tried whether any can be spared; for more rows it costs too much."""
+FEW: Final = 40  # the most rows of which it is tried whether any can be spared; for more rows it costs too much
 
 
 def certify(history: History, settings: Settings, valid: bool, rows: Sequence[int]) -> str | None:  # noqa: FBT001
@@ -44,8 +43,7 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
 
 def _kind(history: History) -> str:
     """The kind of a history's leases, as `LeaseEvents` tells it."""
-    c = history.columns
-    in_sessions = c["session"][np.isin(c["f"], ABOUT_SESSIONS)].any()
+    in_sessions = history.columns["session"][np.isin(history.columns["f"], OF_SESSIONS)].any()
     return "session" if history.facts.lease == "grant" and in_sessions else history.facts.lease
 
 
@@ -59,7 +57,7 @@ def _near(history: History, rows: Sequence[int]) -> Sequence[int]:
 
 def _part(e: LeaseEvents, row: int) -> Set[int]:
     """The rows that must go if a row goes; none if the row can go only together with another one."""
-    if e.f[row] in GETS:
+    if e.f[row] in ACQUIRES:
         return {row, *(other for other, mine in enumerate(e.attempt) if mine == row)}
     ends = e.f[row] in (F.RELEASE, F.SESSION_CLOSE) and not e.refused(row)
     return set() if ends and (e.f[row] == F.SESSION_CLOSE or e.attempt[row] >= 0) else {row}

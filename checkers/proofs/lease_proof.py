@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from checkers.history.history import History
 from checkers.models.model import Settings
-from checkers.proofs.lease_events import GETS, LeaseEvents
-from checkers.row_format import F
+from checkers.proofs.lease_events import LeaseEvents
+from checkers.row_format import ACQUIRES, F
 
 STEPS: Final = 1_000_000  # states; then the verifier gives up showing that no order explains some rows
 EXPLAINED: Final = "some order explains these rows"
@@ -41,12 +41,12 @@ def _ways(e: LeaseEvents, state: _State, row: int) -> list[tuple[int, int, str]]
         ways = ways if z in state.over else [(max(t, state.ends.get(-z, 0)), "expires")]
     elif e.refused(row):
         ways = [] if mine not in state.placed else _endings(e, state, held, t, 0) if held == mine else ways
-    elif f in GETS and held is not None:
+    elif f in ACQUIRES and held is not None:
         ways = _endings(e, state, held, t, z)
     elif f in (F.RENEW, F.RELEASE) and held != mine:
         ways = []
     dead = f != F.SESSION_CLOSE and z in state.over and not e.refused(row)
-    if dead or (f in GETS and key in e.ordered and e.columns["token"][row] <= state.token.get(key, -1)):
+    if dead or (f in ACQUIRES and key in e.ordered and e.columns["token"][row] <= state.token.get(key, -1)):
         return []
     return [(row, at, how) for at, how in ways if at <= e.end(row)]
 
@@ -67,11 +67,11 @@ def _happen(e: LeaseEvents, state: _State, row: int, t: int, how: str) -> _State
             if not ended or e.session[held] == ended:
                 del state.holder[other]
     if f != F.SESSION_CLOSE and not e.refused(row):
-        if f in GETS:
+        if f in ACQUIRES:
             state.holder[key], state.token[key] = row, e.columns["token"][row]
         elif f == F.RELEASE:
             del state.holder[key]
-        prolongs = (e.kind == "touch" or f not in (*GETS, F.RELEASE)) if z else f != F.RELEASE
+        prolongs = (e.kind == "touch" or f not in (*ACQUIRES, F.RELEASE)) if z else f != F.RELEASE
         lease, until = -z or e.attempt[row], t + e.length[row] if prolongs else 0
         state.ends[lease] = max(state.ends.get(lease, 0), until)
     return state._replace(now=t)

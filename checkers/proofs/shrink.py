@@ -1,8 +1,7 @@
 """A minimal bad part of a bad history: a few operations that no order explains, of which none can be spared.
 
-Source: checkers/CONDITIONS.md, section 21. Delta debugging: closed parts are left out, larger ones first, while the
-search finds the rest still bad. The result is minimal in a stronger sense too: no closed part of it is bad, since
-each closed part lies within what remains without some one operation and those that need it.
+Source: checkers/CONDITIONS.md, section 21. Delta debugging: larger closed parts are left out first. No closed part of
+the result is bad, since each lies within what remains without some one operation and those that need it.
 """
 
 import time
@@ -18,8 +17,7 @@ from checkers.models.model import Model, Operation
 from checkers.models.operations import Operations
 from checkers.row_format import INFINITY
 
-_FIRST_WINDOW: Final = 8
-"""Operations."""
+_FIRST_WINDOW: Final = 8  # operations
 
 
 class Shrunk(NamedTuple):
@@ -34,7 +32,14 @@ def shrink(operations: Operations, model: Model, suspects: Sequence[int], deadli
     suspects: rows that are said to contradict each other, or where no order got past; no order gets past the last of
     them. deadline: of `time.monotonic`; when it has passed, the best result until then is the answer.
     """
-    return _Shrinker(operations, model, deadline).run(suspects)
+    shrinker = _Shrinker(operations, model, deadline)
+    try:
+        for rows in shrinker.attempts(suspects):
+            if shrinker.bad(rows):
+                return shrinker.least(rows, suspects)
+    except OutOfTime:
+        return Shrunk(None)
+    return Shrunk(None, refuted=True)
 
 
 class _Shrinker:
@@ -48,16 +53,7 @@ class _Shrinker:
         self._idle: set[int] = set()
         self._needs: dict[int, frozenset[int] | None] = {}
 
-    def run(self, suspects: Sequence[int]) -> Shrunk:
-        try:
-            for rows in self._attempts(suspects):
-                if self._bad(rows):
-                    return self._least(rows, suspects)
-        except OutOfTime:
-            return Shrunk(None)
-        return Shrunk(None, refuted=True)
-
-    def _attempts(self, suspects: Sequence[int]) -> Iterator[frozenset[int]]:
+    def attempts(self, suspects: Sequence[int]) -> Iterator[frozenset[int]]:
         """Closed sets that may be bad: the suspects', then with more and more rows invoked before, then all rows."""
         rows = self._operations.rows
         (last,) = self._operations.only(suspects[-1:])
@@ -115,7 +111,7 @@ class _Shrinker:
                 self._known[operation.row] = operation
         return wanted & self._known.keys()
 
-    def _bad(self, rows: Iterable[int]) -> bool:
+    def bad(self, rows: Iterable[int]) -> bool:
         """Whether no order explains the rows. Raises OutOfTime, also if the memory did not suffice."""
         look_at_the_clock(self._deadline)
         searched = search(self._operations.only(rows), self._model, self._deadline - time.monotonic())
@@ -123,7 +119,7 @@ class _Shrinker:
             raise OutOfTime
         return not searched.valid
 
-    def _least(self, rows: frozenset[int], suspects: Sequence[int]) -> Shrunk:
+    def least(self, rows: frozenset[int], suspects: Sequence[int]) -> Shrunk:
         """If nothing bad remains without an operation, the operation stays, and so does all that it needs.
 
         For without one of these the operation would be missing too, and a closed part of something good is good.
@@ -138,7 +134,7 @@ class _Shrinker:
         def leave_out(rows: Iterable[int]) -> None:
             part = [row for row in rows if row in current and row not in staying]
             rest = self._without(current, part, needing)
-            if part and rest and self._bad(rest):
+            if part and rest and self.bad(rest):
                 current.intersection_update(rest)
             elif len(part) == 1:
                 staying.update(self._closed(part))

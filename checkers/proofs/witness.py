@@ -132,17 +132,12 @@ class _Teller:
         f = F.ACQUIRE if operation.f == F.TRY_ACQUIRE else operation.f
         acknowledged, failed, unanswered = _DEEDS.get(f, ("", "", ""))
         token = f" with token {operation.token}" if operation.token != NONE else ""
-        value = self._words(operation.value)
+        value, base = self._words(operation.value), self._words(operation.base)
         reason = "" if operation.reason == Reason.NONE else f" ({operation.reason.name.lower().replace('_', '-')})"
         if template := acknowledged if operation.ok else failed if operation.failed else unanswered:
-            return template.format(
-                value=value,
-                base=self._words(operation.base),
-                token=token,
-                reason=reason,
-                reading=" for reading" if operation.shared else "",
-                late="late, " if operation.flags & LATE else "",
-            )
+            reading = " for reading" if operation.shared else ""
+            late = "late, " if operation.flags & LATE else ""
+            return template.format(value=value, base=base, token=token, reason=reason, reading=reading, late=late)
         nothing = operation.value is UNSET or (operation.value == NONE and not self._history.values)
         about = "" if nothing else f" of {value}"
         ended = ", which succeeded," if operation.ok else f", which failed{reason}," if operation.failed else ""

@@ -30,9 +30,8 @@ GAP: Final = "gap at hand-over (ms, median)"
 OVERLAP: Final = "longest overlap (ms)"
 MOST_INSIDE: Final = "most inside at once"
 
-SECONDS: Final = 30.0
-SECONDS_ACROSS: Final = 20.0
-"""Limits of the search for an order of grants: for all keys one by one, and for all together. Few histories need it."""
+SECONDS: Final = 30.0  # the limit of the search for an order of grants, for all keys one by one; few histories need it
+SECONDS_ACROSS: Final = 20.0  # likewise, for all keys together
 
 _INSIDE: Final = attrgetter("ret", "left")  # when a client was inside: (begin, end), in ns
 
@@ -140,11 +139,8 @@ def _exercise_permits(view: View) -> Exercise:
 
 
 def _crowd_findings(view: View, kind: str, times: Callable[[Hold], Span]) -> list[Finding]:
-    return [
-        Finding(kind, at, tuple(hold.row for hold in crowd), in_turn(crowd))
-        for holds in view.holds.by_key.values()
-        for at, crowd in _crowds(holds, times, view.facts.permits)
-    ]
+    crowds = (each for holds in view.holds.by_key.values() for each in _crowds(holds, times, view.facts.permits))
+    return [Finding(kind, at, tuple(hold.row for hold in crowd), in_turn(crowd)) for at, crowd in crowds]
 
 
 def _crowds(holds: Iterable[Hold], times: Callable[[Hold], Span], room: int) -> Iterator[tuple[int, tuple[Hold, ...]]]:

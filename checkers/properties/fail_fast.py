@@ -26,9 +26,7 @@ _LAPSES: Final = ("freeze", "stall", "call")
 
 
 def _examine(view: View) -> Examined:
-    """Whether every acquire returned within its patience and the margin, every other call within the margin, and no
-    acquire timed out earlier than that: checkers/CONDITIONS.md, section 12.
-    """
+    """Exact by the definition of checkers/CONDITIONS.md, section 12."""
     margin = view.facts.bounds.get(FAIL_FAST.id)
     patience = view.facts.patience
     lapses = _lapses(view)
@@ -45,9 +43,8 @@ def _examine(view: View) -> Examined:
         slowest = max(slowest, beyond)
         if margin is not None and beyond > margin:
             took = "took" if view.stopped[row] else "had not ended after"
-            limits = (
-                f"{f'its timeout is {allowed / 1e9:g} s, and ' * (allowed > 0)}the lock's margin is {margin / 1e9:g} s"
-            )
+            timeout = f"its timeout is {allowed / 1e9:g} s, and " * (allowed > 0)
+            limits = f"{timeout}the lock's margin is {margin / 1e9:g} s"
             why = f"So {view.who(view.process[row])}'s call {took} {(end - view.inv[row]) / 1e9:.3g} s: {limits}."
             findings.append(Finding("hung-call", view.inv[row] + allowed + margin, (row,), conclusion=why))
     if margin is not None and patience:

@@ -34,14 +34,13 @@ BY_VERSION: Final = ("compare-and-set", "idempotency-key")
 
 def _examine_order(view: View) -> Examined:
     """Exact. A grant comes before another if its acquire returned before the other's request was sent."""
-    return Examined(
-        [
-            Finding("token-repeated" if first.token == second.token else "token-not-larger", second.ret, rows, rows)
-            for holds in view.holds.by_key.values()
-            for first, second in disordered([hold for hold in holds if hold.token != NONE])
-            for rows in [(first.row, second.row)]
-        ]
-    )
+    findings = []
+    for holds in view.holds.by_key.values():
+        for first, second in disordered([hold for hold in holds if hold.token != NONE]):
+            kind = "token-repeated" if first.token == second.token else "token-not-larger"
+            rows = first.row, second.row
+            findings.append(Finding(kind, second.ret, rows, rows))
+    return Examined(findings)
 
 
 def _exercise_order(view: View) -> Exercise:
@@ -138,12 +137,8 @@ def _stale_attempts(view: View) -> int:
     """Accesses that were sent, under an older grant, after a later grant had returned."""
     mode, following = view.facts.store, view.once(_following)
     reads = mode in RULES and RULES[mode].reads
-    return sum(
-        view.inv[row] > following[hold.row][0]
-        for ops in view.once(accesses).values()
-        for row, hold in view.with_holds(ops.rows.tolist())
-        if reads or view.f[row] == F.WRITE
-    )
+    rows = (row for ops in view.once(accesses).values() for row in ops.rows.tolist() if reads or view.f[row] == F.WRITE)
+    return sum(view.inv[row] > following[hold.row][0] for row, hold in view.with_holds(rows))
 
 
 TOKEN_ORDER: Final = Property("token-order", _examine_order, _exercise_order, needs=EXCLUDES | {Need.TOKENS})

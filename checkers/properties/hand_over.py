@@ -47,9 +47,7 @@ class HandOver(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Whether, after each release or grant that returned and left a permit free, the next grant returned within the
-    bound; and whether no try was refused a free lock. Sound: checkers/CONDITIONS.md, section 12.
-    """
+    """Sound: checkers/CONDITIONS.md, section 12."""
     hand_overs = view.once(_hand_overs)
     findings = [_told(view, given, given.late) for given in hand_overs if given.late < given.end]
     refused = (row for row in view.once(_free_tries) if view.reason[row] == Reason.HELD)

@@ -40,11 +40,9 @@ REFUSED: Final = "renewals and releases refused"
 
 
 def _examine_belief(view: View) -> Examined:
-    """Whether every belief ended within the bound after the lease could have ended, and after another was certainly
-    given the lock: checkers/CONDITIONS.md, section 11.
-
-    A client that did not run when it was due to notice its loss is not blamed for noticing late: the first thing that
-    it does is to look at its clock. Without a lease, a client learns of its loss by asking.
+    """Definite: checkers/CONDITIONS.md, section 11. A client that did not run when it was due to notice its loss is not
+    blamed for noticing late: the first thing that it does is to look at its clock. Without a lease, a client learns of
+    its loss by asking.
     """
     bound, known = view.facts.bounds.get(BELIEF.id), view.facts.lease in ALL_KNOWN
     following, asleep = superseded(view), view.once(stalls_by_worker) if view.facts.lease == "none" else {}
@@ -121,11 +119,8 @@ def _examine_renewal(view: View) -> Examined:
             (row, tuple(hold.row for hold in lease.holds if hold.ret <= view.inv[row] < hold.released))
             for row in lease.refused
         ]
-        refusals += [
-            (hold.release, (hold.row,))
-            for hold in lease.holds
-            if _release_refused(view, hold) and view.ret[hold.release] < hold.released
-        ]
+        kept = (hold for hold in lease.holds if _release_refused(view, hold))
+        refusals += ((hold.release, (hold.row,)) for hold in kept if view.ret[hold.release] < hold.released)
         for row, holders in refusals:
             if view.ret[row] < (until := _lasts_until(view, lease, view.inv[row])):
                 proof = max((other for other in lease.renewed if view.ret[other] <= view.inv[row]), default=None)

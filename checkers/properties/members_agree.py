@@ -53,11 +53,8 @@ def _examine(view: View) -> Examined:
         counters[BESIDE] = beside
     if outages := view.facts.outages:
         counters[ENDED] = sum(not outage.waited for outage in outages)
-    findings = [
-        Finding(wrong.kind, wrong.at, wrong.rows, wrong.rows, _conclusion(view, wrong))
-        for wrong in _disagreements(view)
-    ]
-    findings += (_outage(view, outage) for outage in unexplained(outages or (), view.history.faults))
+    ends = (_outage(view, outage) for outage in unexplained(outages or (), view.history.faults))
+    findings = [*_disagreements(view), *ends]
     judged = looks or outages is not None  # a service of one member has nobody to agree with
     return Examined(findings, counters, unjudged=None if judged else "the members were not asked")
 
@@ -90,7 +87,7 @@ def _outage(view: View, outage: Outage) -> Finding:
     return Finding(kind, outage.at, (), (), f"So {end}{'' if end.endswith('.') else '.'}")
 
 
-def _disagreements(view: View) -> list[Disagreement]:
+def _disagreements(view: View) -> list[Finding]:
     by_token = grouped((hold for hold in view.holds if hold.token != NONE), lambda hold: hold.token)
     looks = view.facts.looks
     numbered = any(entry.created in by_token for look in looks for contents in look for entry in contents.entries)
@@ -98,7 +95,7 @@ def _disagreements(view: View) -> list[Disagreement]:
     wrong = [each for look in looks for each in (*_between_members(look, view.facts, mixed=mixed), *_beside(look))]
     if numbered:
         wrong += (each for look in looks for each in _against_grants(view, look, by_token))
-    return sorted(wrong)
+    return [Finding(each.kind, each.at, each.rows, each.rows, _conclusion(view, each)) for each in sorted(wrong)]
 
 
 def _between_members(look: Sequence[Contents], facts: Facts, *, mixed: bool) -> Iterator[Disagreement]:

@@ -40,9 +40,7 @@ class KeyRecovery(NamedTuple):
 
 
 def _examine(view: View) -> Examined:
-    """Whether, on every key that somebody asked for after the last heal, a grant returned within the bound, and all of
-    the lock came back, and each client had an answer: checkers/CONDITIONS.md, section 12.
-    """
+    """Exact, but for a chance that checkers/CONDITIONS.md, section 12, names."""
     cases = view.once(_cases)
     findings = [
         Finding("not-recovered", case.missed, (case.row,), conclusion=_why(view, case, case.missed))
@@ -59,8 +57,7 @@ def _exercise(view: View) -> Exercise:
     missing = unless(view.facts.planned, "there was no fault to recover from") or fault_missed(view)
     missing = missing or unless(_healed(view), "the fault was never healed")
     missing = missing or unless(judged, "nobody asked for the lock, or could have got it, after the last heal")
-    missing = missing or _part_not_seen(view)
-    return Exercise(missing, {ASKED: judged})
+    return Exercise(missing or _part_not_seen(view), {ASKED: judged})
 
 
 def _part_not_seen(view: View) -> str | None:
@@ -172,10 +169,8 @@ def _without_answers(view: View) -> Iterator[Finding]:
                 since, waits = 0, []
                 continue
             if since:
-                waits += (
-                    (last, min(last + bound // AGAIN, view.inv[row])),
-                    (max(view.inv[row], since), view.stopped[row]),
-                )
+                waits.append((last, min(last + bound // AGAIN, view.inv[row])))
+                waits.append((max(view.inv[row], since), view.stopped[row]))
             since, last = since or view.stopped[row], view.stopped[row]
             counted = without(united(waits), view.once(unserved))
             if length(counted) > bound:

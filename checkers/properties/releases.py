@@ -48,12 +48,8 @@ def _exercise_owner_release(view: View) -> Exercise:
 
 def _stale_releases(view: View) -> list[tuple[int, Hold, int]]:
     """Rows of releases sent after a certainly later grant had returned, each with its hold and that grant's row."""
-    following = superseded(view)
-    return [
-        (row, hold, following[hold.row][1])
-        for row, hold in view.with_holds(view.whole(F.RELEASE))
-        if following[hold.row][0] < view.inv[row]
-    ]
+    following, releases = superseded(view), view.with_holds(view.whole(F.RELEASE))
+    return [(row, hold, following[hold.row][1]) for row, hold in releases if following[hold.row][0] < view.inv[row]]
 
 
 def whose(view: View, own: Hold, other: Hold, row: int) -> str:
@@ -94,10 +90,8 @@ class Crash(NamedTuple):
 
 
 def _examine_crash_release(view: View) -> Examined:
-    """Whether a client that asks for what a dead or hung holder held gets it within the TTL and the bound.
-
-    Sound: checkers/CONDITIONS.md, section 12. A client that gets the lock in time shows that it was free, whatever else
-    is in doubt, and that a renewal that was acknowledged meanwhile prolonged nothing.
+    """Sound: checkers/CONDITIONS.md, section 12. A client that gets the lock in time shows that it was free, whatever
+    else is in doubt, and that a renewal that was acknowledged meanwhile prolonged nothing.
     """
     waits = view.once(_waits)
     ended = [length(wait.waiting) for wait in waits if wait.crash.fault.kind == "kill" and wait.over]
@@ -229,10 +223,8 @@ def waits_for(view: View, key: int, *, shared: bool) -> tuple[list[Span], list[i
 
 
 def _exempt(view: View) -> list[Span]:
-    """When nobody can be blamed for a delay.
-
-    If the service answered no keep-alive, its members may have elected another leader, which gives every session
-    its full time anew, even a dead client's (etcd's `Promote`, ZooKeeper's session tracker). The next answer ends this.
+    """When nobody can be blamed for a delay: checkers/CONDITIONS.md, section 12. A new leader gives every session its
+    full time anew, even a dead client's (etcd's `Promote`, ZooKeeper's session tracker).
     """
     spans = list(view.once(idle))
     if view.facts.lease in IN_SESSIONS:

@@ -115,11 +115,8 @@ def unserved(view: View) -> list[Span]:
 
 
 def idle(view: View) -> list[Span]:
-    """When the machine stalled a worker of the lane, or the service, starved of CPU perhaps, may have served nobody: it
-    did not answer the trial, a renewal or a keep-alive.
-
-    Without a lease only a lost answer counts. Others may be late because another thread uses the client's one
-    connection. In such lanes the trial itself asks the service as well.
+    """Stalls and silences (checkers/CONDITIONS.md, section 12, `hand-over`). Without a lease only a lost answer counts:
+    others may be late because another thread uses the client's one connection.
     """
     ended, leased = view.ended.tolist(), view.facts.lease != "none"
     renewals = (row for row in view.rows(F.RENEW, F.KEEP_ALIVE) if leased or view.outcome[row] == Outcome.INFO)
@@ -128,10 +125,8 @@ def idle(view: View) -> list[Span]:
 
 
 def unanswered(view: View) -> list[Span]:
-    """When keep-alives of a worker got no answer, or were not sent since the service could not be reached. This lasts
-    from the first of them until the next keep-alive that has an answer, or for a TTL if none has.
-
-    A keep-alive whose worker was killed meanwhile says nothing. Renewals are sent by holders only, and may be late.
+    """When keep-alives of a worker got no answer (checkers/CONDITIONS.md, section 12, `hand-over`). A keep-alive whose
+    worker was killed meanwhile says nothing. Renewals are sent by holders only, and may be late.
     """
     ended = view.ended.tolist()
     spans: list[Span] = []

@@ -182,9 +182,8 @@ def _earlier(holds: Sequence[Hold]) -> list[Hold]:
 
 def _targets(faults: Iterable[FaultInterval]) -> str:
     """What faults of one name hit; where they did the same to several, that is said once."""
-    by_deed = grouped(
-        dict.fromkeys(fault.target.partition(" (pid")[0] for fault in faults), lambda target: target.partition(": ")[2]
-    )
+    targets_hit = dict.fromkeys(fault.target.partition(" (pid")[0] for fault in faults)
+    by_deed = grouped(targets_hit, lambda target: target.partition(": ")[2])
     names = {deed: listing([target.partition(": ")[0] for target in targets]) for deed, targets in by_deed.items()}
     return listing([f"{whose} ({deed})" if deed else whose for deed, whose in names.items()])
 

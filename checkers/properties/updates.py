@@ -36,22 +36,17 @@ def _examine_lists(view: View) -> Examined:
     if not view.facts.keeps_lists:
         return Examined(())
     findings: list[Finding] = []
-    final = _final_reads(view)
-    writes = _writes(view)
+    final, writes = _final_reads(view), _writes(view)
     reads = grouped(view.rows(F.READ, outcomes=(Outcome.OK,)), view.owner.__getitem__)
     lost = forks = 0
-    for key, by_value in writes.items():
-        if key not in final:
-            continue
-        path, problem = _path(view, by_value, final[key])
+    for key, path, problem, missing in _judged(view):
         if problem is not None:
             findings.append(problem)
-        kept = set(path)
-        missing = [row for row in by_value.values() if view.outcome[row] == Outcome.OK and row not in kept]
         lost += len(missing)
         if problem is not None and problem.kind != "corrupt-list":
             continue
-        branches = {_branch(row, kept, by_value, view.base) for row in missing}
+        kept = set(path)
+        branches = {_branch(row, kept, writes[key], view.base) for row in missing}
         by_base = {view.base[row]: row for row in path}
         findings += (_fork(view, reads, by_base.get(view.base[root]), root, final[key]) for root in sorted(branches))
         forks += len({view.base[root] for root in branches})
@@ -70,13 +65,18 @@ def _exercise_lists(view: View) -> Exercise:
 
 def lost_updates(view: View) -> list[int]:
     """Rows of the acknowledged writes that the final lists do not hold."""
+    return [row for *_, missing in _judged(view) for row in missing]
+
+
+def _judged(view: View) -> Iterator[tuple[int, list[int], Finding | None, list[int]]]:
+    """(key, what `_path` says, acknowledged writes that are not on the path) of each key with a final read."""
     final = _final_reads(view)
-    lost = []
     for key, by_value in _writes(view).items():
         if key in final:
-            kept = set(_path(view, by_value, final[key])[0])
-            lost += [row for row in by_value.values() if view.outcome[row] == Outcome.OK and row not in kept]
-    return lost
+            path, problem = _path(view, by_value, final[key])
+            kept = set(path)
+            missing = [row for row in by_value.values() if view.outcome[row] == Outcome.OK and row not in kept]
+            yield key, path, problem, missing
 
 
 def _final_reads(view: View) -> dict[int, int]:
@@ -146,12 +146,9 @@ def _read_before(view: View, reads: Mapping[int, list[int]], write: int) -> Iter
 
 def _examine_duplicates(view: View) -> Examined:
     """Exact. Reports each repetition, with the first time. A job without an answer may never have been done."""
-    sales, jobs = view.facts.workload == SALES, view.once(_jobs)
-    findings = [
-        Finding("sold-twice" if sales else "done-twice", view.inv[again], (first, again))
-        for first, *repetitions in jobs
-        for again in repetitions
-    ]
+    kind, jobs = "sold-twice" if view.facts.workload == SALES else "done-twice", view.once(_jobs)
+    repeated = ((first, again) for first, *repetitions in jobs for again in repetitions)
+    findings = [Finding(kind, view.inv[again], (first, again)) for first, again in repeated]
     return Examined(findings, {DUPLICATES: len(findings), PER_JOBS: 1000 * len(findings) // max(len(jobs), 1)})
 
 
@@ -163,8 +160,7 @@ def _exercise_jobs(view: View) -> Exercise:
 
 def _jobs(view: View) -> list[list[int]]:
     """For each job the rows in which it was done, in order of invocation."""
-    sales = view.facts.workload == SALES
-    kind, job = (F.WRITE, view.base) if sales else (F.EFFECT, view.value)
+    kind, job = (F.WRITE, view.base) if view.facts.workload == SALES else (F.EFFECT, view.value)
     done = [row for row in view.rows(kind, outcomes=(Outcome.OK,)) if not view.flags[row] & LATE]
     return list(grouped(done, lambda row: (view.key[row], job[row])).values())
 

@@ -17,8 +17,7 @@ from checkers.properties.shared_counters import ending, stalls_by_worker
 from checkers.properties.story_sentences import FaultTeller, Sentence, listing
 from checkers.row_format import ACQUIRES, FINAL, INFINITY, LATE, NESTED, NONE, OF_SESSIONS, SHARED, F, Outcome, Reason
 
-FULL_STORIES: Final = 50
-"""How many violations of one result get a whole story. The others get only its last sentence."""
+FULL_STORIES: Final = 50  # how many violations of one result get a whole story. The others get only its last sentence.
 HUNG: Final = "kept-by-a-hung-holder"  # the kind of findings whose conclusion says whether the lease was renewed
 NOT_RECOVERED: Final = "not-recovered"  # the kind of findings whose conclusion says who asked for the lock
 OF_CALLS: Final = frozenset({"herd", "hung-call"})
@@ -31,8 +30,7 @@ WITH_ENDS: Final = frozenset(
     {"overlap", "believed-too-long", "believed-past-lease", "freed-by-inner-release", "kept-by-another-name"}
 )
 """Kinds of findings whose story says how each earlier holder left, even if that was after the violation."""
-INSIDE: Final = frozenset({"overlap", "too-many-inside"})
-"""Kinds of findings whose story says who left first."""
+INSIDE: Final = frozenset({"overlap", "too-many-inside"})  # kinds of findings whose story says who left first
 _IDLE: Final = "got no CPU time"  # what happened to a worker that the machine did not run
 FREEING: Final = 2  # how many releases one story tells of that may have freed the lock of a holder: the latest
 UNDECIDED: Final = (Reason.UNAVAILABLE, Reason.TIMEOUT)  # reasons of failures that are no refusals
@@ -206,8 +204,7 @@ class Narrator:
             outcome = view.outcome[hold.release]
             if outcome == Outcome.FAIL:
                 return [Sentence(hold.left, worker, f"release {self._failed(hold.release)} at {at}", owns=True)]
-            unanswered = outcome == Outcome.INFO
-            deed = f"asked to release at {at} and got no answer" if unanswered else f"released at {at}"
+            deed = f"asked to release at {at} and got no answer" if outcome == Outcome.INFO else f"released at {at}"
             return [Sentence(hold.left, worker, deed)]
         if hold.lost < 0:
             return []
@@ -240,10 +237,9 @@ class Narrator:
             request = f"{had}asked for {locks[view.key[row]]}{self._purpose(flags & SHARED)} at {self.clock(inv)}"
             end = {Outcome.OK: "got it", Outcome.INFO: ending(row, view)}.get(Outcome(outcome), self._failed(row))
             woken = f"it was woken {'once' if value == 1 else f'{value} times'} while it waited"
+            more = (woken,) * (value > 0 and not holds)
             when = f" at {self.clock(ret)}" * (ret < INFINITY)
-            return Sentence(
-                at, who, f"{request} and {end}{when}", more=(woken,) * (value > 0 and not holds), rows=(row,)
-            )
+            return Sentence(at, who, f"{request} and {end}{when}", more=more, rows=(row,))
         lists, done = view.facts.keeps_lists, ""
         if kind == F.WRITE:
             written = f"element {value} to {_list_up_to(view.base[row])}" if lists else value

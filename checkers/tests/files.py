@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from checkers.formats.formats import load_any
+from checkers.formats.formats import load_with_defaults
 from checkers.history.history import History
 
 Event = Mapping[str, Any]
@@ -76,7 +76,7 @@ def _read(word: str) -> Any:
 def loaded(folder: Path, content: str | bytes) -> History:
     path = folder / "history"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return load_any(path)
+    return load_with_defaults(path).history
 
 
 def column(history: History, name: str) -> list[int]:

@@ -13,7 +13,7 @@ from checkers.bench import baseline, generate, timing
 from checkers.bench.__main__ import FORMATS, BenchCase, bench
 from checkers.bench.generate import GENERATORS, HistoryShape, TooSmall
 from checkers.command.exit_status import status_of
-from checkers.formats.formats import load_any
+from checkers.formats.formats import load_with_defaults
 from checkers.history.history import History, malformed
 from checkers.linearizability import decide
 from checkers.models.model import Settings
@@ -118,8 +118,8 @@ def test_texts_are_read_as_they_were_meant(name: str, tmp_path: Path) -> None:
     history = generate.cas_register(HistoryShape(400, 5, 7, unknown=9))
     path = tmp_path / name
     path.write_text("".join(FORMATS[name](history)))
-    read: History = load_any(path)
+    read: History = load_with_defaults(path).history
     assert len(read) == len(history)
     assert decide(read, "cas-register", Settings()).valid
     path.write_text("".join(FORMATS[name](generate.cas_register(HistoryShape(400, 5, 7, bad=True)))))
-    assert decide(load_any(path), "cas-register", Settings()).valid is False
+    assert decide(load_with_defaults(path).history, "cas-register", Settings()).valid is False

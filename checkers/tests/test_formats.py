@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from checkers.formats.formats import Family, load_any, load_with_defaults
+from checkers.formats.formats import Family, load_with_defaults
 from checkers.history.history import BadHistory, History, _digest, malformed, save
 from checkers.row_format import NONE, SHARED, F, Outcome, Reason
 from checkers.tests import files
@@ -207,7 +207,7 @@ def test_our_own_files_and_their_older_format(tmp_path: Path) -> None:
     table = pa.table({name: pa.array(values) for name, values in older.items()}).replace_schema_metadata(metadata)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
-    again = load_any(path)
+    again = load_with_defaults(path).history
     assert again.columns["key"].dtype == np.dtype("<u4")
     assert column(again, "key") == [1]
 
@@ -331,7 +331,7 @@ def test_a_file_that_is_no_history_is_refused(tmp_path: Path, content: bytes | s
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises((FileNotFoundError, IsADirectoryError)):
-            load_any(path)
+            load_with_defaults(path)
 
 
 def test_byte_order_marks_and_line_ends_make_no_difference(tmp_path: Path) -> None:
