@@ -217,7 +217,9 @@ class Action(IntEnum):
     KILL = 3  # SIGKILL
     DIE = 4  # only at IN_RENEWAL: the thread ends and sends nothing; when thawed, another begins anew
     CALL = 5  # a stall that ends by itself after SPAN: a long call to another service
-    LOSE = 6  # only at an answer: the answer and all later messages of the server on that connection are lost
+    LOSE = 6
+    """Only at an answer: the answer and all later messages of the server on that connection are lost, and so is the
+    client's next request for the same purpose, on any connection: by a reset."""
     LATE = 7
     """Only at a request: the request, and all that is sent on its connection later, waits until it is thawed. Then it
     is delivered, whether the client still waits for its answer or not."""

@@ -23,7 +23,7 @@ from suites.workloads.workload import Workload
 WORKLOADS: Final[Mapping[str, type[Workload]]] = {
     workload.name: workload
     for workload in (
-        *(one_lock.Register, one_lock.Set, one_lock.Work, several_locks.Apart),
+        *(one_lock.Register, one_lock.Set, one_lock.Work, several_locks.Apart, several_locks.Beside),
         *(one_lock.Once, one_lock.Inventory, one_lock.Leader),
         *(several_locks.Transfer, several_locks.Opposite, several_locks.Backoff),
         *(one_lock.Share, one_lock.Nested, several_locks.Churn),

@@ -39,7 +39,7 @@ class RedisWait(RedisLock):
     # The replica has to come back as well.
     bounds: ClassVar[Mapping[str, float]] = {**RedisLock.bounds, "recovery": 5.0, "fail-fast": 2.5}
     # Only a long hold still lasts when the replica, to which nobody has talked for a while, is promoted.
-    lanes: ClassVar[tuple[str, ...]] = ("work/unfenced", "leader/unfenced")
+    lanes: ClassVar[tuple[str, ...]] = ("work/unfenced", "leader/unfenced", "beside/unfenced")
     claims: ClassVar[tuple[Claim, ...]] = (
         *besides(_UNASKED, RedisLock.claims),
         Claim("token-order", under=("promote-replica",)),

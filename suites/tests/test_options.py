@@ -251,6 +251,10 @@ class TestWhatAProfileTries:
         smoke = replace(run, profile=PROFILES["smoke"])
         assert not any(smoke.tries(lane, fault) for lane in smoke.lanes for fault in smoke.faults)
 
+    def test_a_lock_with_a_replica_is_held_for_long_and_taken_often_while_the_replica_is_promoted(self) -> None:
+        lanes = asked().runnable("redis", "promote-replica")
+        assert [lane.workload.name for lane in lanes if lane.lock_name == "redis-wait"] == ["beside", "leader"]
+
     def test_a_fault_that_a_profile_leaves_out_makes_no_case_and_is_not_reported(self, tmp_path: Path) -> None:
         run = replace(asked(lock=[lock_file(tmp_path)]), named=False)
         under = {case.fault for case in run.cases("server-exclusion")}

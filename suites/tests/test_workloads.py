@@ -22,6 +22,7 @@ SECTIONS = {
     "once": ["READ", "EFFECT", "WRITE"],
     "work": [],
     "apart": [],
+    "beside": [],
     "leader": ["READ", "WRITE"] * 9,
     **dict.fromkeys(("transfer", "transfer-opposite", "transfer-backoff"), TRANSFERS),
     **{name: ["READ", "WRITE"] for name in ("impatient", "crowd", "many")},
@@ -66,6 +67,28 @@ def test_a_leader_stays_for_a_term_after_a_fault_but_not_for_ever(a_worker: Make
     worker.recorder.page[RUN] = Command.STAY
     worker._round()
     assert kinds(worker).count("WRITE") == 5 * 9
+
+
+@pytest.mark.parametrize(("number", "checks"), [(0, 5), (1, 1)])
+def test_one_lock_is_held_during_a_fault_beside_another(a_worker: MakeWorker, number: int, checks: int) -> None:
+    worker = a_worker(WORKLOADS["beside"], number=number, count=3)
+    with patch.object(Section, "stays", side_effect=[True] * 4 + [False]), patch.object(Section, "check") as check:
+        worker._round()
+    assert check.call_count == checks
+
+
+@pytest.mark.parametrize(("name", "crowds"), [("set", 3), ("beside", 0)])
+def test_the_first_rounds_begin_at_the_same_instants(a_worker: MakeWorker, name: str, crowds: int) -> None:
+    worker = a_worker(WORKLOADS[name])
+    worker._in_line = False
+    page, rounds = worker.recorder.page, iter([Command.GO] * 4 + [Command.FINISH])
+    page[RUN] = Command.GO
+    with (
+        patch.object(worker, "_round", side_effect=lambda: page.__setitem__(RUN, next(rounds))),
+        patch("suites.worker.worker.time.sleep") as sleep,
+    ):
+        worker.run()
+    assert sum(0.0 < call.args[0] <= 0.4 for call in sleep.call_args_list) == crowds
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values())

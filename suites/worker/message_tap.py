@@ -49,7 +49,8 @@ class TappedWorker:
         self._generation = -1
         self._page: mmap.mmap
         self._counts: dict[int, list[int]] = {}
-        """Thread → the row of its request for a lock, and how many messages it sent and got in that request."""
+        """Thread → the row of its request for a lock, how many messages it sent and got in that request, and whether
+        the next one that it sends is lost."""
 
     def connects(self) -> None:
         """Called when a worker connects, which may be a new one in the place of a dead one."""
@@ -74,10 +75,16 @@ class TappedWorker:
         """Count a request that is not passed on yet. Returns the action to take; the page says who was caught."""
         count = self._count(thread)
         count[1] += 1
+        if count[3]:
+            count[3] = False
+            return Action.RESET
         return self._caught(thread, Gate.AT_REQUEST if thread == MAIN else Gate.AT_RENEWAL_REQUEST, count[1])
 
     def answer(self, thread: int) -> Action | None:
-        """Count an answer that is not passed on yet. Returns as `request` does."""
+        """Count an answer that is not passed on yet. Returns as `request` does.
+
+        After a lost answer the next request is lost, too: by it the client tries again, or undoes what it asked for.
+        """
         count = self._count(thread)
         if not count[0]:
             return None
@@ -85,7 +92,9 @@ class TappedWorker:
         if count[2] <= row_format.MOST_MESSAGES:
             at = row_format.messages_at(self._verb(count[0]), count[2])
             row_format.COUNT.pack_into(self._page, at, min(row_format.COUNT.unpack_from(self._page, at)[0] + 1, 0xFFFF))
-        return self._caught(thread, Gate.AT_ANSWER if thread == MAIN else Gate.AT_RENEWAL_ANSWER, count[2])
+        action = self._caught(thread, Gate.AT_ANSWER if thread == MAIN else Gate.AT_RENEWAL_ANSWER, count[2])
+        count[3] |= action is Action.LOSE
+        return action
 
     def request_of(self, thread: int) -> int:
         """The row of the request for a lock that the thread has under way, 0 for none."""
@@ -106,9 +115,9 @@ class TappedWorker:
     def _count(self, thread: int) -> list[int]:
         """The counts of a thread, which begin anew with each request for a lock."""
         current = row_format.word(self._page, thread + row_format.CURRENT)
-        count = self._counts.setdefault(thread, [0, 0, 0])
+        count = self._counts.setdefault(thread, [0, 0, 0, False])
         if count[0] != current:
-            count[:] = [current, 0, 0]
+            count[:] = [current, 0, 0, False]
         return count
 
     def _verb(self, row: int) -> F:
@@ -177,9 +186,13 @@ class Line(asyncio.Protocol):
             if piece.exchange is not None:
                 before = self._askers.get(piece.exchange)
                 asker = self._askers[piece.exchange] = self._worker.asker(before)
-                if asker is not None and self._worker.request(asker) is Action.LATE:
-                    self._held_by = asker
-                    self._look()
+                match self._worker.request(asker) if asker is not None else None:
+                    case Action.LATE:
+                        self._held_by = asker
+                        self._look()
+                    case Action.RESET:
+                        self._end(reset=True)
+                        return
             self._waiting += piece.data
         self._go_on()
 

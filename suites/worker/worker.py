@@ -62,9 +62,8 @@ request takes (with more workers both take longer). The first holder stays until
 `_STAYS`. The order of the queue, and which readers hold together, are then known as a rule."""
 _STAYS: Final = 1 / 3  # of a TTL the first holder stays at most: a lease that nobody renews must not end meanwhile
 _CROWD: Final = 0.4
-"""Seconds. In all other lanes the first `_CROWDS` rounds begin at multiples of this. Split votes, and many races, show
-only if several workers ask at the same instant. Polling clients rarely do so by themselves."""
-_CROWDS: Final = 3
+"""Seconds. In all other lanes the first `Workload.crowds` rounds begin at multiples of this. Split votes, and many
+races, show only if several workers ask at the same instant. Polling clients rarely do so by themselves."""
 _LOOK: Final = 0.1  # seconds between looks at the control page, at work and while the next round is not due
 HOT_SHARE: Final = 0.5  # share of the rounds that ask for the first key, where there are more keys than workers
 CANCELS: Final = 0.5
@@ -137,7 +136,7 @@ class Worker:
         while page[row_format.RUN] == Command.WAIT:
             time.sleep(_WAIT)
         page[row_format.STATE] = State.RUNNING
-        crowds = 0 if self._in_line or self.spec.rate else _CROWDS
+        crowds = 0 if self._in_line or self.spec.rate else self.workload.crowds
         due = time.monotonic()
         time.sleep(_APART * self.spec.pace * self.spec.number if self._in_line else 0.0)
         while page[row_format.RUN] != Command.FINISH:

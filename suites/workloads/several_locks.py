@@ -30,6 +30,24 @@ class Apart(Workload):
         hold.work(hold.pace * hold.rng.uniform(0.5, 1.0))
 
 
+class Beside(Apart):
+    """The first lock is held for as long as a fault is on. The third worker takes its own for moments, without a pause.
+
+    So a fault meets a lease, and a client that asks again at once. If this relies on an earlier answer, it shows.
+    """
+
+    name: ClassVar[str] = "beside"
+    keys: ClassVar[int] = 2  # the third keeps to its lock, and sees all of its tokens
+    crowds: ClassVar[int] = 0  # a fault may strike in those rounds already
+
+    def section(self, hold: HeldLock) -> None:
+        hold.check()
+        hold.work(hold.pace * hold.rng.uniform(0.1, 0.3))
+        while hold.key == self.order[0] and hold.stays():
+            hold.check()
+            hold.work(hold.pace)
+
+
 class Transfer(Workload):
     """Two locks at once, and the same entry in both lists.
 

@@ -112,6 +112,7 @@ class Workload(ABC):
     waits: ClassVar[float] = 0.0  # seconds that the section waits longer for another lock than an acquire does
     keys: ClassVar[int] = 1  # how many locks the lane has, each with a cell of the store
     workers: ClassVar[int] = 3  # how many processes compete for them
+    crowds: ClassVar[int] = 3  # how many of their first rounds begin at the same instants
 
     @abstractmethod
     def section(self, hold: HeldLock) -> None:

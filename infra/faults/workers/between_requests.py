@@ -228,8 +228,9 @@ BETWEEN_REQUESTS: Final = (
         "cut",
         "every message that a client gets in a verb is lost once",
         AtEveryMessage("lose every message of every verb once", "lose", _until_settled),
-        "nothing is passed on from the n-th message to the end of the verb; then the connection is reset (a tap)",
-        "no answer: what it asked for may have happened",
+        "nothing on that connection is passed on from the n-th message to the end of the verb, then it is reset; so is "
+        "the connection on which the verb's next request comes, in its place (a tap)",
+        "no answer: what it asked for may have happened, and what it asks for next has not",
     ),
     _fault(
         "request-late",
