@@ -10,7 +10,7 @@ load this beside any library under test.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
@@ -125,12 +125,13 @@ _WRITES: Final = {
 class Store:
     """A worker's connection, in one mode; not for two threads. The next call replaces a broken connection, once."""
 
-    __slots__ = ("_connection", "_dsn", "_mode", "_timeout")
+    __slots__ = ("_connection", "_dsn", "_mode", "_timeout", "answered")
 
     def __init__(self, dsn: str, mode: Mode, timeout: float) -> None:
         self._dsn = dsn
         self._mode = mode
         self._timeout = timeout
+        self.answered: Callable[[], None] = lambda: None  # see `Connection`
         self._connection: Connection | None = None
 
     @classmethod
@@ -195,6 +196,7 @@ class Store:
             read = _READS.get(self._mode, _PLAIN_READ)
             statements = {b"read": read, b"write": _WRITES[self._mode], b"claim": _CLAIM}
             self._connection = Connection(self._dsn, self._timeout, statements)
+        self._connection.answered = self.answered
         return self._connection
 
 

@@ -68,20 +68,35 @@ def test_a_leader_stays_for_a_term_after_a_fault_but_not_for_ever(a_worker: Make
     assert kinds(worker).count("WRITE") == 5 * 9
 
 
+@pytest.mark.parametrize("gate", [Gate.BETWEEN_READ_AND_WRITE, Gate.AT_STORE_ANSWER])
 @pytest.mark.parametrize("workload", WORKLOADS.values())
-def test_every_workload_passes_the_gate_before_it_acts(a_worker: MakeWorker, workload: type[Workload]) -> None:
+def test_every_workload_passes_the_gates_of_holders(a_worker: MakeWorker, workload: type[Workload], gate: Gate) -> None:
     """Otherwise faults on holders would hit nobody."""
     worker = a_worker(workload)
     page = worker.recorder.page
-    gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.CALL, lambda: True, seconds=0.0)
+    gates.arm(page, gate, Action.CALL, lambda: True, seconds=0.0)
     rounds = 0
     with patch.object(Section, "work", autospec=True, side_effect=Section.work) as work:
-        while (caught := gates.caught(page, Gate.BETWEEN_READ_AND_WRITE)) is None:
+        while (caught := gates.caught(page, gate)) is None:
             assert rounds < 30, "who only reads does not act, but nobody reads for that long"
             rounds += 1
             worker._round()
     assert max((call.args[1] for call in work.call_args_list), default=0) < 100 * worker.spec.pace
     assert caught.owner in set(rows(worker)["owner"].tolist())
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_store_that_answers_catches_who_holds_and_no_late_write(a_worker: MakeWorker, late: bool) -> None:
+    worker = a_worker(WORKLOADS["register"])
+    holding = there(worker.acquire(0, 1.0))
+    section = Section(worker, holding)
+    gates.arm(worker.recorder.page, Gate.AT_STORE_ANSWER, Action.CALL, lambda: True, seconds=0.0)
+    if late:
+        section.write_late()
+    else:
+        worker.renewal.take(holding)
+        section.read()
+    assert (gates.caught(worker.recorder.page, Gate.AT_STORE_ANSWER) is None) == late
 
 
 def test_readers_only_read_and_all_their_operations_are_marked_as_shared(a_worker: MakeWorker) -> None:
