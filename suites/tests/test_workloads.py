@@ -35,6 +35,17 @@ def test_a_cell_is_updated_up_to_five_times_under_one_grant(a_worker: MakeWorker
     assert {in_round.partition("ACQUIRE")[2].count("WRITE") for in_round in rounds} == {1, 2, 3, 4, 5}
 
 
+@pytest.mark.parametrize("name", ["set", "inventory", "register"])
+@pytest.mark.parametrize(("at", "works"), [(6.0, False), (6.4, False), (6.6, True), (7.9, True), (8.1, False)])
+def test_all_sections_of_half_a_second_are_without_work(
+    a_worker: MakeWorker, name: str, at: float, works: bool
+) -> None:
+    worker = a_worker(WORKLOADS[name])
+    with patch("suites.workloads.workload.time.monotonic", lambda: at), patch.object(Section, "work") as work:
+        worker.workload.section(Section(worker, there(worker.acquire(0, 1.0))))
+    assert {call.args[0] > 0 for call in work.call_args_list} == {works}
+
+
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
     worker = a_worker(WORKLOADS[name], 1)
