@@ -84,6 +84,10 @@ class Actors:
         """The names of the lanes whose workers can be hit."""
         raise NotImplementedError
 
+    def guarded(self) -> Sequence[str]:
+        """Those of the lanes whose data the lock service keeps."""
+        return ()
+
     def arm(self, lane: str, aim: Aim) -> None:
         """From now on a worker of the lane that reaches the gate takes the action. Several do if they come at once.
 

@@ -51,11 +51,15 @@ class Worker:
 
 @dataclass(slots=True)
 class Lane:
-    """The workers of one lane. A lock becomes free when its lease ends, unless `expires` is False."""
+    """The workers of one lane. A lock becomes free when its lease ends, unless `expires` is False.
+
+    guarded: see `Actors.guarded`.
+    """
 
     name: str
     workers: list[Worker]
     expires: bool = True
+    guarded: bool = False
     leases: dict[int, tuple[int, int]] = field(default_factory=dict)  # key -> its holder, and when the lease ends (ns)
     armed: Aim | None = None
     caught: list[Victim] = field(default_factory=list)
@@ -172,6 +176,9 @@ class World(Actors, Clock):
 
     def lanes(self) -> Sequence[str]:
         return [lane.name for lane in self.all_lanes]
+
+    def guarded(self) -> Sequence[str]:
+        return [lane.name for lane in self.all_lanes if lane.guarded]
 
     def lane(self, name: str) -> Lane:
         return next(lane for lane in self.all_lanes if lane.name == name)

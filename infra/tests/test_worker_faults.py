@@ -8,6 +8,7 @@ from infra.errors import Failed
 from infra.faults.all_faults import FAULTS
 from infra.faults.plan import Step
 from infra.faults.runner import Record
+from infra.faults.target import Victim
 from infra.faults.workers.holder_faults import INTRUDES_WITHIN
 from infra.tests.imagined import Engine, Star, imagined
 from infra.tests.simulated import MS, TTL, Lane, World, a_lane, run
@@ -124,6 +125,27 @@ def test_a_late_write_lands_between_the_requests_of_its_successors_read(keys: tu
         accesses = [f"{name} {what}" for name, what in seen if what in ("acquired", "read", "written")]
         assert accesses[:5] == ["stale read", "next acquired", "stale written", "next read", "next written"]
         assert stalled.healing - stale.healed >= INTRUDES_WITHIN * 1e9  # a lock that was freed is taken meanwhile
+
+
+@pytest.mark.parametrize("name", ["reset-connections", "lose-replies"])
+def test_a_write_to_the_lock_service_is_done_and_goes_unanswered(name: str) -> None:
+    lanes = a_lane("a", 0, 0, 0), a_lane("b", 0, 0, 0)
+    lanes[0].guarded = True
+    cut: list[tuple[str, set[str]]] = []  # the group of a worker that goes on, and the links by which it loses bytes
+    with imagined("etcd", *lanes) as star, pytest.MonkeyPatch.context() as patch:
+        thaw = World.thaw
+
+        def noted(world: World, victim: Victim) -> None:
+            active = (line.partition(":")[0] for line in star.links.active())
+            cut.append((victim.group, {link for link in active if victim.group in link}))
+            thaw(world, victim)
+
+        patch.setattr(World, "thaw", noted)
+        options = {"times": 3} if name == "reset-connections" else {"group": "c2"}
+        hits = FAULTS[name].make("etcd", options).apply(star.target("a", alone=True))
+    assert [hit.lane for hit in hits if hit.kind == "stall"] == ["a"] * len(cut)
+    assert [group for group, _ in cut] == (["c1", "c2", "c3"] if name == "reset-connections" else ["c2"])
+    assert all(lost == {f"etcd{number} -> {group}" for number in (1, 2, 3)} for group, lost in cut)
 
 
 @pytest.mark.parametrize(("mute", "kinds"), [(False, ["freeze"]), (True, ["freeze", "stall"])])
