@@ -205,7 +205,7 @@ class Gate(IntEnum):
     AT_ANSWER = 8  # the n-th message of the server in an acquire or a release is on its way to the client
     AT_RENEWAL_REQUEST = 9  # as AT_REQUEST, of a renewal or keep-alive
     AT_RENEWAL_ANSWER = 10  # as AT_ANSWER, of a renewal or keep-alive
-    AT_STORE_ANSWER = 11  # the store has answered a request of an access, which may take several; else just before one
+    BETWEEN_REQUESTS = 11  # between two requests to the store that one access takes, or at BETWEEN_READ_AND_WRITE
 
 
 class Action(IntEnum):

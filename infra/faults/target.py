@@ -32,7 +32,7 @@ Kind = Literal[
 
 Gate = Literal[
     "after-acquire", "between-read-and-write", "before-release", "in-renewal", "while-waiting", "after-renewal",
-    "at-request", "at-answer", "at-renewal-request", "at-renewal-answer", "at-store-answer",
+    "at-request", "at-answer", "at-renewal-request", "at-renewal-answer", "between-requests",
 ]  # fmt: skip
 """Where a worker that holds the lock, or waits for it, can be hit: see `checkers.row_format.Gate`."""
 Action = Literal["freeze", "stall", "kill", "die", "call", "lose", "late", "reset", "cancel"]

@@ -55,12 +55,9 @@ def login(endpoint: str, access: Access) -> dict[str, Any]:
 
 
 class Connection:
-    """A libpq connection. Every step has a deadline, and the first step that misses it breaks the connection.
+    """A libpq connection. Every step has a deadline, and the first step that misses it breaks the connection."""
 
-    answered: called after each answer to a statement, before the client goes on.
-    """
-
-    __slots__ = ("_pg", "_timeout", "answered")
+    __slots__ = ("_pg", "_timeout")
 
     def __init__(
         self,
@@ -75,7 +72,6 @@ class Connection:
         cancels a statement after twice `timeout`, when nobody waits for it any more.
         """
         self._timeout = timeout
-        self.answered: Callable[[], None] = lambda: None
         if settings is None:
             settings = {"statement_timeout": int(timeout * 2000)}
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
@@ -168,7 +164,6 @@ class Connection:
             raise Unknown(str(failure or "the connection ended"))
         if failure is not None:
             raise failure
-        self.answered()
         return rows
 
     def _wait(self, deadline: float, events: int) -> None:

@@ -125,13 +125,13 @@ _WRITES: Final = {
 class Store:
     """A worker's connection, in one mode; not for two threads. The next call replaces a broken connection, once."""
 
-    __slots__ = ("_connection", "_dsn", "_mode", "_timeout", "answered")
+    __slots__ = ("_connection", "_dsn", "_mode", "_timeout", "asks")
 
     def __init__(self, dsn: str, mode: Mode, timeout: float) -> None:
         self._dsn = dsn
         self._mode = mode
         self._timeout = timeout
-        self.answered: Callable[[], None] = lambda: None  # see `Connection`
+        self.asks: Callable[[], None] = lambda: None  # called before each request to the server
         self._connection: Connection | None = None
 
     @classmethod
@@ -191,12 +191,12 @@ class Store:
         return token
 
     def _connected(self) -> Connection:
+        self.asks()
         if self._connection is None or not self._connection.usable():
             self.close()
             read = _READS.get(self._mode, _PLAIN_READ)
             statements = {b"read": read, b"write": _WRITES[self._mode], b"claim": _CLAIM}
             self._connection = Connection(self._dsn, self._timeout, statements)
-        self._connection.answered = self.answered
         return self._connection
 
 

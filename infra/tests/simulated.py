@@ -106,7 +106,7 @@ class Lane:
             worker.phase = "idle"  # it asks whether it still holds before it touches anything
             self.story.append((now, "noticed", worker.process, worker.key))
         elif worker.phase == "acquired":
-            self.reach(worker, "looked", "at-store-answer", now)  # the first of two answers that a read takes
+            self.reach(worker, "looked", "between-requests", now)  # a read takes two
         elif worker.phase == "looked":
             self.reach(worker, "read", "between-read-and-write", now)
         elif worker.phase == "read":

@@ -79,7 +79,7 @@ def test_a_leader_stays_for_a_term_after_a_fault_but_not_for_ever(a_worker: Make
     assert kinds(worker).count("WRITE") == 5 * 9
 
 
-@pytest.mark.parametrize("gate", [Gate.BETWEEN_READ_AND_WRITE, Gate.AT_STORE_ANSWER])
+@pytest.mark.parametrize("gate", [Gate.BETWEEN_READ_AND_WRITE, Gate.BETWEEN_REQUESTS])
 @pytest.mark.parametrize("workload", WORKLOADS.values())
 def test_every_workload_passes_the_gates_of_holders(a_worker: MakeWorker, workload: type[Workload], gate: Gate) -> None:
     """Otherwise faults on holders would hit nobody."""
@@ -96,18 +96,19 @@ def test_every_workload_passes_the_gates_of_holders(a_worker: MakeWorker, worklo
     assert caught.owner in set(rows(worker)["owner"].tolist())
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_store_that_answers_catches_who_holds_and_no_late_write(a_worker: MakeWorker, late: bool) -> None:
-    worker = a_worker(WORKLOADS["register"])
+@pytest.mark.parametrize(("requests", "late", "caught"), [(1, False, 0), (2, False, 1), (2, True, 0)])
+def test_an_access_of_two_requests_is_interrupted(a_worker: MakeWorker, requests: int, late: bool, caught: int) -> None:
+    worker = a_worker(WORKLOADS["register"], store_mode="fence-writes")
     holding = there(worker.acquire(0, 1.0))
-    section = Section(worker, holding)
-    gates.arm(worker.recorder.page, Gate.AT_STORE_ANSWER, Action.CALL, lambda: True, seconds=0.0)
-    if late:
+    section, page, store = Section(worker, holding), worker.recorder.page, store_of(worker)
+    store.requests = requests
+    gates.arm(page, Gate.BETWEEN_REQUESTS, Action.CALL, lambda: True, seconds=0.0)
+    if late:  # no access of a holder
         section.write_late()
     else:
         worker.renewal.take(holding)
         section.read()
-    assert (gates.caught(worker.recorder.page, Gate.AT_STORE_ANSWER) is None) == late
+    assert (gates.caught(page, Gate.BETWEEN_REQUESTS) is not None) == caught
 
 
 def test_readers_only_read_and_all_their_operations_are_marked_as_shared(a_worker: MakeWorker) -> None:

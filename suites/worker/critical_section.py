@@ -33,6 +33,7 @@ class Section:
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
         self._holding = holding
+        self._requests = 0  # how many requests the access under way has taken so far
         self._recorder = worker.recorder
         self._name = worker.spec.keys[holding.key]
 
@@ -67,7 +68,7 @@ class Section:
         self._must_believe()
         # Between the look at the clock and the request there is always a gap: no client can close it.
         self._worker.reach(Gate.BETWEEN_READ_AND_WRITE, self._holding)
-        self._worker.reach(Gate.AT_STORE_ANSWER, self._holding)  # some sections never ask the store
+        self._worker.reach(Gate.BETWEEN_REQUESTS, self._holding)
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
@@ -117,13 +118,16 @@ class Section:
 
     @property
     def _store(self) -> StoreClient:
-        """The client of the store. From now on this section is told of its answers."""
-        self._worker.store.answered = self._answered
+        """The client of the store, for one access."""
+        self._requests = 0
+        self._worker.store.asks = self._asks
         return self._worker.store
 
-    def _answered(self) -> None:
-        if self._holding in self._worker.renewal.held:
-            self._worker.reach(Gate.AT_STORE_ANSWER, self._holding)
+    def _asks(self) -> None:
+        """A request goes to the store."""
+        self._requests += 1
+        if self._requests > 1 and self._holding in self._worker.renewal.held:
+            self._worker.reach(Gate.BETWEEN_REQUESTS, self._holding)
 
     def _must_believe(self) -> None:
         renewal = self._worker.renewal

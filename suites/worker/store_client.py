@@ -14,12 +14,12 @@ T = TypeVar("T")
 class FencedStoreClient:
     """One worker's connection to the store. An unanswered access raises `infra.store.store.StoreError`.
 
-    answered: called after each answer of the store. An access takes one, or several.
+    asks: called before each request to the store. An access takes one request, or several.
     """
 
     def __init__(self, store: Store, spec: Spec) -> None:
-        self.answered: Callable[[], None] = lambda: None
-        store.answered = lambda: self.answered()
+        self.asks: Callable[[], None] = lambda: None
+        store.asks = lambda: self.asks()
         self.store = store
         self._counts_jobs = spec.store_mode == Mode.IDEMPOTENCY_KEY
 
@@ -43,19 +43,17 @@ class FencedStoreClient:
 class GuardedStoreClient:
     """The same where the lock service keeps the data. A grant no longer valid is refused as a stale token is."""
 
+    asks: Callable[[], None]  # never called: nobody sees the requests of the lock's client here
+
     def __init__(self, client: LockClient) -> None:
-        self.answered: Callable[[], None] = lambda: None
         self._client = cast(Guards, client)
 
     def read(self, key: str, grant: Grant) -> Read | None:
         contents = _answer(lambda: self._client.read(grant, key))
-        self.answered()
         return None if contents is None else Read(contents[0], tuple(contents[1]))
 
     def write(self, key: str, grant: Grant, value: int, _base: int | None, elements: Sequence[int] | None) -> bool:
-        accepted = bool(_answer(lambda: self._client.write(grant, key, value, elements or ())))
-        self.answered()
-        return accepted
+        return bool(_answer(lambda: self._client.write(grant, key, value, elements or ())))
 
     def claim(self, _key: str, _job: int) -> bool:
         return True

@@ -54,15 +54,15 @@ def _call(trap: GateTrap) -> Script:
 def _late_write(trap: GateTrap) -> Script:
     """A stale write between the successor's read and write. A fence on writes alone does not stop this write.
 
-    A holder is frozen between its read and its write. When its lease is over, a successor gets in and is stalled as
-    soon as the store has answered it, so in the middle of a read that takes two requests; its renewal goes on. Then the
-    first is thawed, writes, and releases what is no longer its own. A release that frees another's lock lets a third
-    worker in. After that the successor goes on and writes as well.
+    A holder is frozen between its read and its write. When its lease is over, a successor gets in and is stalled at the
+    same place, or in the middle of its read if that takes two requests, while its renewal goes on. Then the first is
+    thawed, writes, and releases what is no longer its own. A release that frees another's lock lets a third worker in.
+    After that the successor goes on and writes as well.
     """
     try:
         first = yield from trap.catch("between-read-and-write", "freeze")
         # Armed at once and not when the lease is over, so that a worker that gets in too early is caught as well.
-        yield from trap.catch("at-store-answer", "stall", key=first.key)
+        yield from trap.catch("between-requests", "stall", key=first.key)
         yield from trap.settle(first, SETTLED_WITHIN)
         yield from trap.pause(INTRUDES_WITHIN)
     finally:
@@ -151,12 +151,12 @@ FREEZES: Final = (
         "freeze",
         "a holder frozen past its TTL writes between its successor's read and write",
         HitWorkers(
-            "freeze a holder of every lane between its read and its write until the store answers its successor",
+            "freeze a holder of every lane between its read and its write until its successor stands there too",
             _late_write,
             # The wait for a worker at the gate, then the lease and what servers add to it until the successor comes.
             lambda ttl: catch_within(ttl) + 1.5 * ttl,
         ),
-        "SIGSTOP for one about to write, a stall for its successor once the store has answered it",
+        "SIGSTOP for one, a stall for its successor, both about to write",
         "a write under an old token right before the successor's first",
         spans=(),
     ),

@@ -76,15 +76,6 @@ SCRIPTS = {
 }
 
 
-def test_each_answer_is_told_once(dsn: str, key: str) -> None:
-    client, told = opened(dsn, Mode.IDEMPOTENCY_KEY), []
-    client.answered = lambda: told.append(client)
-    client.write(key, 1, None, 1)
-    client.read(key, None, 1)
-    assert client.claim(key, 1)
-    assert len(told) == 3
-
-
 @pytest.mark.parametrize("mode", Mode)
 def test_each_mode_accepts_and_refuses_as_its_script_says(dsn: str, key: str, mode: Mode) -> None:
     client = opened(dsn, mode)
