@@ -103,12 +103,13 @@ def test_an_access_of_two_requests_is_interrupted(a_worker: MakeWorker, requests
     section, page, store = Section(worker, holding), worker.recorder.page, store_of(worker)
     store.requests = requests
     gates.arm(page, Gate.BETWEEN_REQUESTS, Action.CALL, lambda: True, seconds=0.0)
-    if late:  # no access of a holder
-        section.write_late()
-    else:
-        worker.renewal.take(holding)
-        section.read()
-    assert (gates.caught(page, Gate.BETWEEN_REQUESTS) is not None) == caught
+    with patch.object(Section, "work") as work:
+        if late:  # no access of a holder
+            section.write_late()
+        else:
+            worker.renewal.take(holding)
+            section.read()
+    assert (work.call_count, gates.caught(page, Gate.BETWEEN_REQUESTS) is not None) == (requests - 1, caught)
 
 
 def test_readers_only_read_and_all_their_operations_are_marked_as_shared(a_worker: MakeWorker) -> None:

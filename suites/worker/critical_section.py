@@ -124,10 +124,12 @@ class Section:
         return self._worker.store
 
     def _asks(self) -> None:
-        """A request goes to the store."""
+        """A request goes to the store. If an access takes several, others get the time to come between them."""
         self._requests += 1
-        if self._requests > 1 and self._holding in self._worker.renewal.held:
-            self._worker.reach(Gate.BETWEEN_REQUESTS, self._holding)
+        if self._requests > 1:
+            if self._holding in self._worker.renewal.held:
+                self._worker.reach(Gate.BETWEEN_REQUESTS, self._holding)
+            self.work(self.pace * self.rng.random())
 
     def _must_believe(self) -> None:
         renewal = self._worker.renewal
