@@ -51,15 +51,12 @@ class Worker:
 
 @dataclass(slots=True)
 class Lane:
-    """The workers of one lane. A lock becomes free when its lease ends, unless `expires` is False.
-
-    guarded: see `Actors.guarded`.
-    """
+    """The workers of one lane. A lock becomes free when its lease ends, unless `expires` is False."""
 
     name: str
     workers: list[Worker]
     expires: bool = True
-    guarded: bool = False
+    guarded: bool = False  # see `Actors`
     leases: dict[int, tuple[int, int]] = field(default_factory=dict)  # key -> its holder, and when the lease ends (ns)
     armed: Aim | None = None
     caught: list[Victim] = field(default_factory=list)
