@@ -67,7 +67,10 @@ class ResetConnections(OnWorkers, OnClientLinks):
                 for group, node in pairs:
                     if group != unanswered:
                         target.links.impair(group, node, RESET, target.by)
-                    target.links.impair(node, group, RESET, target.by)
+                        target.links.impair(node, group, RESET, target.by)
+            with target.links.together():  # last, so that no keep-alive ends the connection before the write does
+                for node in target.members:
+                    target.links.impair(node, unanswered, RESET, target.by)
             let_go(traps)
             for connection in ours:
                 with suppress(OSError):  # closed already; that is looked at below
