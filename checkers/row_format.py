@@ -205,6 +205,7 @@ class Gate(IntEnum):
     AT_ANSWER = 8  # the n-th message of the server in an acquire or a release is on its way to the client
     AT_RENEWAL_REQUEST = 9  # as AT_REQUEST, of a renewal or keep-alive
     AT_RENEWAL_ANSWER = 10  # as AT_ANSWER, of a renewal or keep-alive
+    BETWEEN_REQUESTS = 11  # between two requests to the store that one access takes, or at BETWEEN_READ_AND_WRITE
 
 
 class Action(IntEnum):

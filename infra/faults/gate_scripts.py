@@ -32,6 +32,10 @@ _KINDS: Final[Mapping[Action, Kind]] = {
 """The action on a worker -> the kind of the hit in a record."""
 
 
+WRITES_WITHIN: Final = 1.0
+"""Seconds within which a worker of a client group is about to write, if it can hold at all."""
+
+
 def catch_within(ttl: float) -> float:
     """Seconds to wait for a worker at a gate. A lock that a dead worker held is free again within that time."""
     return 2.0 + 2.0 * ttl
@@ -128,11 +132,25 @@ class GateTrap:
         return Hit(kind, victim.target, self.begun, victim.at, over, over, victim.owner, victim.process, self.lane)
 
 
-def run_traps(target: Target, script: Callable[[GateTrap], Script], patience: float) -> list[GateTrap]:
-    """Run the script in every lane, for `patience` seconds at most. After that no worker is caught any more."""
-    traps = [GateTrap(lane, target, target.clock.now()) for lane in target.actors.lanes()]
+def run_traps(
+    target: Target, script: Callable[[GateTrap], Script], patience: float, lanes: Sequence[str] | None = None
+) -> list[GateTrap]:
+    """Run the script in these lanes (None: every lane), for `patience` seconds at most. After that no worker is caught
+    any more.
+    """
+    lanes = target.actors.lanes() if lanes is None else lanes
+    traps = [GateTrap(lane, target, target.clock.now()) for lane in lanes]
     run_scripts(target, [script(trap) for trap in traps], patience)
     return traps
+
+
+def stall_writers(target: Target, group: str) -> list[GateTrap]:
+    """Stall a worker of the client group that is about to write, in every lane whose data the lock service keeps.
+
+    So it is a write that goes unanswered next. At a random moment it would mostly be another request.
+    """
+    script = catch("between-read-and-write", "stall", group=group)
+    return run_traps(target, script, WRITES_WITHIN, target.actors.guarded())
 
 
 def run_scripts(target: Target, scripts: Sequence[Script | Catching], patience: float) -> None:

@@ -32,7 +32,7 @@ Kind = Literal[
 
 Gate = Literal[
     "after-acquire", "between-read-and-write", "before-release", "in-renewal", "while-waiting", "after-renewal",
-    "at-request", "at-answer", "at-renewal-request", "at-renewal-answer",
+    "at-request", "at-answer", "at-renewal-request", "at-renewal-answer", "between-requests",
 ]  # fmt: skip
 """Where a worker that holds the lock, or waits for it, can be hit: see `checkers.row_format.Gate`."""
 Action = Literal["freeze", "stall", "kill", "die", "call", "lose", "late", "reset", "cancel"]
@@ -83,6 +83,10 @@ class Actors:
     def lanes(self) -> Sequence[str]:
         """The names of the lanes whose workers can be hit."""
         raise NotImplementedError
+
+    def guarded(self) -> Sequence[str]:
+        """Those of the lanes whose data the lock service keeps."""
+        return ()
 
     def arm(self, lane: str, aim: Aim) -> None:
         """From now on a worker of the lane that reaches the gate takes the action. Several do if they come at once.

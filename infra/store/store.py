@@ -10,7 +10,7 @@ load this beside any library under test.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
@@ -125,12 +125,13 @@ _WRITES: Final = {
 class Store:
     """A worker's connection, in one mode; not for two threads. The next call replaces a broken connection, once."""
 
-    __slots__ = ("_connection", "_dsn", "_mode", "_timeout")
+    __slots__ = ("_connection", "_dsn", "_mode", "_timeout", "asks")
 
     def __init__(self, dsn: str, mode: Mode, timeout: float) -> None:
         self._dsn = dsn
         self._mode = mode
         self._timeout = timeout
+        self.asks: Callable[[], None] = lambda: None  # called before each request to the server
         self._connection: Connection | None = None
 
     @classmethod
@@ -190,6 +191,7 @@ class Store:
         return token
 
     def _connected(self) -> Connection:
+        self.asks()
         if self._connection is None or not self._connection.usable():
             self.close()
             read = _READS.get(self._mode, _PLAIN_READ)

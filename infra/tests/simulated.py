@@ -56,6 +56,7 @@ class Lane:
     name: str
     workers: list[Worker]
     expires: bool = True
+    guarded: bool = False  # see `Actors`
     leases: dict[int, tuple[int, int]] = field(default_factory=dict)  # key -> its holder, and when the lease ends (ns)
     armed: Aim | None = None
     caught: list[Victim] = field(default_factory=list)
@@ -102,6 +103,8 @@ class Lane:
             worker.phase = "idle"  # it asks whether it still holds before it touches anything
             self.story.append((now, "noticed", worker.process, worker.key))
         elif worker.phase == "acquired":
+            self.reach(worker, "looked", "between-requests", now)  # a read takes two
+        elif worker.phase == "looked":
             self.reach(worker, "read", "between-read-and-write", now)
         elif worker.phase == "read":
             worker.settled = True
@@ -170,6 +173,9 @@ class World(Actors, Clock):
 
     def lanes(self) -> Sequence[str]:
         return [lane.name for lane in self.all_lanes]
+
+    def guarded(self) -> Sequence[str]:
+        return [lane.name for lane in self.all_lanes if lane.guarded]
 
     def lane(self, name: str) -> Lane:
         return next(lane for lane in self.all_lanes if lane.name == name)

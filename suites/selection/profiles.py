@@ -67,7 +67,7 @@ FEW: Final[Mapping[str, tuple[str, ...]]] = {
     "churn/*": (NO_FAULT, "cut-client-drop"),  # after a cut the same client asks again, having lost everything
     "impatient/*": (NO_FAULT, "reset-connections"),
     "beside/*": ("promote-replica",),  # the replica is behind, and clients know only what they were told before
-    "set/guarded": (NO_FAULT, *STALE, "lose-replies", "pause-server", "kill-server"),
+    "set/guarded": (NO_FAULT, *STALE, "lose-replies", "reset-connections", "pause-server", "kill-server"),
     # Long holds: renewals fail or are late, and the holder loses the lock.
     "leader/*": (
         *(NO_FAULT, *STALE, *AWAY, "stall-disk", "stall-renewal", "lose-replies", "promote-replica"),

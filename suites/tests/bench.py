@@ -141,8 +141,12 @@ class FakeStore:
         self.claimed: set[int] = set()
         self.refuses_writes = False
         self.fails: dict[str, StoreError] = {}  # "read", "write" or "claim" → what it raises
+        self.requests = 1  # that each access takes
+        self.asks: Callable[[], None] = lambda: None
 
     def _may_fail(self, verb: str) -> None:
+        for _ in range(self.requests):
+            self.asks()
         if verb in self.fails:
             raise self.fails[verb]
 

@@ -36,6 +36,15 @@ def test_a_cell_is_updated_up_to_five_times_under_one_grant(a_worker: MakeWorker
     assert {in_round.partition("ACQUIRE")[2].count("WRITE") for in_round in rounds} == {1, 2, 3, 4, 5}
 
 
+@pytest.mark.parametrize("name", ["set", "inventory", "register"])
+@pytest.mark.parametrize(("at", "works"), [(6.4, False), (6.6, True), (8.1, False)])
+def test_sections_without_work_come_in_bursts(a_worker: MakeWorker, name: str, at: float, works: bool) -> None:
+    worker = a_worker(WORKLOADS[name])
+    with patch("suites.workloads.workload.time.monotonic", lambda: at), patch.object(Section, "work") as work:
+        worker.workload.section(Section(worker, there(worker.acquire(0, 1.0))))
+    assert {call.args[0] > 0 for call in work.call_args_list} == {works}
+
+
 @pytest.mark.parametrize("name", SECTIONS)
 def test_a_round_is_recorded_in_order(a_worker: MakeWorker, name: str) -> None:
     worker = a_worker(WORKLOADS[name], 1)
@@ -91,20 +100,35 @@ def test_the_first_rounds_begin_at_the_same_instants(a_worker: MakeWorker, name:
     assert sum(0.0 < call.args[0] <= 0.4 for call in sleep.call_args_list) == crowds
 
 
+@pytest.mark.parametrize("gate", [Gate.BETWEEN_READ_AND_WRITE, Gate.BETWEEN_REQUESTS])
 @pytest.mark.parametrize("workload", WORKLOADS.values())
-def test_every_workload_passes_the_gate_before_it_acts(a_worker: MakeWorker, workload: type[Workload]) -> None:
+def test_every_workload_passes_the_gates_of_holders(a_worker: MakeWorker, workload: type[Workload], gate: Gate) -> None:
     """Otherwise faults on holders would hit nobody."""
     worker = a_worker(workload)
     page = worker.recorder.page
-    gates.arm(page, Gate.BETWEEN_READ_AND_WRITE, Action.CALL, lambda: True, seconds=0.0)
+    gates.arm(page, gate, Action.CALL, lambda: True, seconds=0.0)
     rounds = 0
     with patch.object(Section, "work", autospec=True, side_effect=Section.work) as work:
-        while (caught := gates.caught(page, Gate.BETWEEN_READ_AND_WRITE)) is None:
+        while (caught := gates.caught(page, gate)) is None:
             assert rounds < 30, "who only reads does not act, but nobody reads for that long"
             rounds += 1
             worker._round()
     assert max((call.args[1] for call in work.call_args_list), default=0) < 100 * worker.spec.pace
     assert caught.owner in set(rows(worker)["owner"].tolist())
+
+
+@pytest.mark.parametrize(("requests", "late", "caught"), [(1, False, 0), (2, False, 1), (2, True, 0)])
+def test_an_access_of_two_requests_is_interrupted(a_worker: MakeWorker, requests: int, late: bool, caught: int) -> None:
+    worker = a_worker(WORKLOADS["register"], store_mode="fence-writes")
+    holding = there(worker.acquire(0, 1.0))
+    section, page, store = Section(worker, holding), worker.recorder.page, store_of(worker)
+    store.requests = requests
+    gates.arm(page, Gate.BETWEEN_REQUESTS, Action.CALL, lambda: True, seconds=0.0)
+    if not late:  # a late write is no access of a holder
+        worker.renewal.take(holding)
+    with patch.object(Section, "work") as work:
+        (section.write_late if late else section.read)()
+    assert (work.call_count, gates.caught(page, Gate.BETWEEN_REQUESTS) is not None) == (requests - 1, caught)
 
 
 def test_readers_only_read_and_all_their_operations_are_marked_as_shared(a_worker: MakeWorker) -> None:

@@ -13,6 +13,7 @@ from infra.faults.target import Action, Actors, Aim, Gate, Verb, Victim
 from suites.trial.lane_history import awaited
 from suites.worker import gates, wall_clock
 from suites.worker.pool import ForkServer, Handle
+from suites.worker.process_spec import GUARDED
 
 SIGNALLED_WITHIN: Final = 5.0  # seconds for the kernel to carry out a signal, and for the fork server to report a death
 ALONE_FOR: Final = 1.0  # seconds after which a worker that waits alone is taken for the only one that waits
@@ -86,6 +87,9 @@ class WorkerControl(Actors):
 
     def lanes(self) -> Sequence[str]:
         return tuple(self._lanes)
+
+    def guarded(self) -> Sequence[str]:
+        return [lane for lane, handles in self._lanes.items() if handles[0].spec.store_mode == GUARDED]
 
     def pairs(self, lane: str) -> Sequence[tuple[int, ...]]:
         order = self._orders.get(lane, ())

@@ -13,6 +13,7 @@ from checkers import row_format
 from checkers.row_format import LATE, NESTED, SHARED, Command, F, Gate, Reason
 from infra.store.store import Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
+from suites.worker.store_client import StoreClient
 from suites.worker.worker import Worker
 from suites.workloads.workload import HeldLock, Stopped
 
@@ -32,6 +33,7 @@ class Section:
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
         self._holding = holding
+        self._requests = 0  # how many requests the access under way has taken so far
         self._recorder = worker.recorder
         self._name = worker.spec.keys[holding.key]
 
@@ -39,7 +41,7 @@ class Section:
         self._must_believe()
         row = self._invoke(F.READ)
         try:
-            answer = self._worker.store.read(self._name, self._holding.grant)
+            answer = self._store.read(self._name, self._holding.grant)
         except StoreError as error:
             self._unanswered(row, error)
         if answer is None:
@@ -54,7 +56,7 @@ class Section:
     def effect(self, job: int) -> bool:
         self.check()
         try:
-            if not self._worker.store.claim(self._name, job):
+            if not self._store.claim(self._name, job):
                 return False
         except StoreError as error:
             self._holding.spoiled |= not isinstance(error, Unavailable)  # that was never sent
@@ -66,6 +68,7 @@ class Section:
         self._must_believe()
         # Between the look at the clock and the request there is always a gap: no client can close it.
         self._worker.reach(Gate.BETWEEN_READ_AND_WRITE, self._holding)
+        self._worker.reach(Gate.BETWEEN_REQUESTS, self._holding)
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
@@ -113,6 +116,21 @@ class Section:
     def stays(self) -> bool:
         return self._recorder.page[row_format.RUN] == Command.STAY
 
+    @property
+    def _store(self) -> StoreClient:
+        """The client of the store, for one access."""
+        self._requests = 0
+        self._worker.store.asks = self._asks
+        return self._worker.store
+
+    def _asks(self) -> None:
+        """A request goes to the store. If an access takes several, others get the time to come between them."""
+        self._requests += 1
+        if self._requests > 1:
+            if self._holding in self._worker.renewal.held:
+                self._worker.reach(Gate.BETWEEN_REQUESTS, self._holding)
+            self.work(self.pace * self.rng.random())
+
     def _must_believe(self) -> None:
         renewal = self._worker.renewal
         if not renewal.believes(self._holding):
@@ -124,7 +142,7 @@ class Section:
         row = self._invoke(F.WRITE, value, row_format.NONE if base is None else base, flags)
         contents = None if elements is None else [*elements, value]
         try:
-            accepted = self._worker.store.write(self._name, self._holding.grant, value, base, contents)
+            accepted = self._store.write(self._name, self._holding.grant, value, base, contents)
         except StoreError as error:
             self._unanswered(row, error)
         if not accepted:

@@ -12,9 +12,14 @@ T = TypeVar("T")
 
 
 class FencedStoreClient:
-    """One worker's connection to the store. An unanswered access raises `infra.store.store.StoreError`."""
+    """One worker's connection to the store. An unanswered access raises `infra.store.store.StoreError`.
+
+    asks: called before each request to the store. An access takes one request, or several.
+    """
 
     def __init__(self, store: Store, spec: Spec) -> None:
+        self.asks: Callable[[], None] = lambda: None
+        store.asks = lambda: self.asks()
         self.store = store
         self._counts_jobs = spec.store_mode == Mode.IDEMPOTENCY_KEY
 
@@ -37,6 +42,8 @@ class FencedStoreClient:
 
 class GuardedStoreClient:
     """The same where the lock service keeps the data. A grant no longer valid is refused as a stale token is."""
+
+    asks: Callable[[], None]  # never called: nobody sees the requests of the lock's client here
 
     def __init__(self, client: LockClient) -> None:
         self._client = cast(Guards, client)

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Final
 
-from suites.workloads.workload import FENCES, HeldLock, Workload, updates
+from suites.workloads.workload import FENCES, HeldLock, Workload, step_of, updates
 
 TERM: Final = (1.1, 1.9)  # how many TTLs a leader stays, least and most
 STEPS: Final = 9
@@ -24,10 +24,10 @@ class Register(Workload):
     late: ClassVar[bool] = True
 
     def section(self, hold: HeldLock) -> None:
-        times = updates(hold)
+        times, step = updates(hold), step_of(hold)
         for _ in range(times):
             hold.read()
-            hold.work(hold.pace * hold.rng.uniform(0.5, 1.0) / times)
+            hold.work(step * hold.rng.uniform(0.5, 1.0) / times)
             hold.write()
         hold.read()
 
@@ -46,12 +46,12 @@ class Set(Workload):
     )
 
     def section(self, hold: HeldLock) -> None:
-        times = updates(hold)
+        times, step = updates(hold), step_of(hold)
         for _ in range(times):
             base, elements = hold.read()
-            hold.work(hold.pace * hold.rng.uniform(0.3, 0.6) / times)
+            hold.work(step * hold.rng.uniform(0.3, 0.6) / times)
             hold.write(base=base, elements=elements)
-            hold.work(hold.pace * hold.rng.uniform(0.2, 0.4) / times)
+            hold.work(step * hold.rng.uniform(0.2, 0.4) / times)
 
 
 class Inventory(Set):

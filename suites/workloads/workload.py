@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -11,6 +12,9 @@ from typing import ClassVar, Final, Protocol
 FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes")
 """Store modes that compare fencing tokens."""
 MOST_UPDATES: Final = 5  # the most updates of the cell under one grant
+BURST: Final = (2.0, 0.5)
+"""Of so many seconds so many in which no section of any worker has work to do: holders follow each other as closely as
+the lock lets them, so that a worker soon reads again what another has written meanwhile."""
 AWAY_SHARE: Final = 0.25
 AWAY: Final = (5.0, 20.0)
 """The share of the long rests, and how many steps of work they last, where workers may give up."""
@@ -84,6 +88,12 @@ class HeldLock(Protocol):
 def updates(hold: HeldLock) -> int:
     """How many updates of the cell a section makes: often several, between which the grant may be lost."""
     return hold.writes_per_grant or hold.rng.randint(1, MOST_UPDATES)
+
+
+def step_of(hold: HeldLock) -> float:
+    """Seconds that a step of work takes in a section that begins now."""
+    every, lasts = BURST
+    return hold.pace if time.monotonic() % every >= lasts else 0.0
 
 
 class Workload(ABC):

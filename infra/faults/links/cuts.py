@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 
 from infra.backends.backend import Trait
 from infra.faults import link_proof
-from infra.faults.fault import SPANS, Fault, FaultInjection
+from infra.faults.fault import SPANS, Fault, FaultInjection, OnWorkers
 from infra.faults.fault_options import ALL_GROUPS, GROUP, Option, Options, Site, different, must, some_nodes
-from infra.faults.gate_scripts import catch, catch_within, hits_of, let_go, run_traps
+from infra.faults.gate_scripts import catch, catch_within, hits_of, let_go, run_traps, stall_writers
 from infra.faults.link_proof import DOWN, SHOWS
 from infra.faults.target import Hit, Target
 from infra.network.links import Cut
@@ -46,8 +46,11 @@ class OnClientLinks(FaultInjection):
 
 
 @dataclass(frozen=True, slots=True)
-class CutClients(OnClientLinks):
-    """Cut each client group from its own set of nodes. words: for people: "clients ... from ..."."""
+class CutClients(OnWorkers, OnClientLinks):
+    """Cut each client group from its own set of nodes. words: for people: "clients ... from ...".
+
+    Where only replies are lost, that hits a write if the lock service keeps the data: see `stall_writers`.
+    """
 
     how: Cut
     lost: tuple[tuple[str, tuple[str, ...]], ...]
@@ -73,6 +76,8 @@ class CutClients(OnClientLinks):
         """Proven by questions through each of the links. Only a test can see that the other direction is whole."""
         begun = target.clock.now()
         pairs = tuple((group, node) for group, nodes in self.lost for node in nodes)
+        # While another fault is on, nobody may hold for long.
+        traps = stall_writers(target, pairs[0][0]) if self.way == "replies" and target.alone else []
         with target.links.together():
             for group, node in pairs:
                 if self.way == "both":
@@ -81,7 +86,9 @@ class CutClients(OnClientLinks):
                     ends = (group, node) if self.way == "requests" else (node, group)
                     target.links.block(*ends, self.how, target.by)
         link_proof.await_cut(target, pairs, DOWN if self.way == "replies" else SHOWS[self.how])
-        return [Hit("cut", self.words, begun, target.clock.now(), silent=pairs)]
+        cut = Hit("cut", self.words, begun, target.clock.now(), silent=pairs)
+        let_go(traps)
+        return [cut, *hits_of(traps)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from typing import Final
 from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import link_proof
-from infra.faults.fault import Fault
+from infra.faults.fault import Fault, OnWorkers
 from infra.faults.fault_options import ALL_GROUPS, Options, Site, choice, number, one_of, within
+from infra.faults.gate_scripts import hits_of, let_go, stall_writers
 from infra.faults.link_probe import LinkAnswer
 from infra.faults.links.cuts import HOW, OnClientLinks
 from infra.faults.target import Hit, Target
@@ -34,8 +35,12 @@ MOST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ResetConnections(OnClientLinks):
-    """Reset every connection that clients have open, so many times."""
+class ResetConnections(OnWorkers, OnClientLinks):
+    """Reset every connection that clients have open, so many times.
+
+    Each time, what one group of clients asks for is still done: only the answer ends the connection. So that this hits
+    a write where the lock service keeps the data, a worker that is about to write is stalled until then.
+    """
 
     times: int
 
@@ -49,17 +54,24 @@ class ResetConnections(OnClientLinks):
         for time in range(self.times):
             if time:
                 target.clock.sleep(BETWEEN)
-            hits.append(self._once(target, pairs))
+            hits += self._once(target, pairs, ALL_GROUPS[time % len(ALL_GROUPS)])
         return hits
 
-    def _once(self, target: Target, pairs: Sequence[tuple[str, str]]) -> Hit:
+    def _once(self, target: Target, pairs: Sequence[tuple[str, str]], unanswered: str) -> list[Hit]:
+        """unanswered: the group whose requests are done."""
+        traps = stall_writers(target, unanswered)
         with ExitStack() as stack:
             ours = _connections(target, pairs, stack)
             begun = target.clock.now()
             with target.links.together():
                 for group, node in pairs:
-                    target.links.impair(group, node, RESET, target.by)
-                    target.links.impair(node, group, RESET, target.by)
+                    if group != unanswered:
+                        target.links.impair(group, node, RESET, target.by)
+                        target.links.impair(node, group, RESET, target.by)
+            with target.links.together():  # last, so that no keep-alive ends the connection before the write does
+                for node in target.members:
+                    target.links.impair(node, unanswered, RESET, target.by)
+            let_go(traps)
             for connection in ours:
                 with suppress(OSError):  # closed already; that is looked at below
                     connection.sendall(target.prober.backend.question)
@@ -73,7 +85,7 @@ class ResetConnections(OnClientLinks):
         applied = target.clock.now()
         self.heal(target)
         words = f"all connections of clients to {target.backend}"
-        return Hit("reset", words, begun, applied, applied, target.clock.now())
+        return [Hit("reset", words, begun, applied, applied, target.clock.now()), *hits_of(traps)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +152,7 @@ RESETS: Final = (
         (number("times", 1, MOST, within((1, 3))),),
         needs=("client-links",),
         how=f"Toxiproxy: reset_peer for {RESETTING} s, then proxies disabled for a moment",
-        sees="connections end in the middle of what they do: a request or its reply is lost",
+        sees="connections end in the middle of what they do: a request is lost or, for one group of clients, its reply",
     ),
     Fault(
         "flap-links",

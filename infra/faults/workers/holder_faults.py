@@ -55,13 +55,14 @@ def _late_write(trap: GateTrap) -> Script:
     """A stale write between the successor's read and write. A fence on writes alone does not stop this write.
 
     A holder is frozen between its read and its write. When its lease is over, a successor gets in and is stalled at the
-    same place, while its renewal goes on. Then the first is thawed, writes, and releases what is no longer its own.
-    A release that frees another's lock lets a third worker in. After that the successor goes on and writes as well.
+    same place, or in the middle of its read if that takes two requests, while its renewal goes on. Then the first is
+    thawed, writes, and releases what is no longer its own. A release that frees another's lock lets a third worker in.
+    After that the successor goes on and writes as well.
     """
     try:
         first = yield from trap.catch("between-read-and-write", "freeze")
         # Armed at once and not when the lease is over, so that a worker that gets in too early is caught as well.
-        yield from trap.catch("between-read-and-write", "stall", key=first.key)
+        yield from trap.catch("between-requests", "stall", key=first.key)
         yield from trap.settle(first, SETTLED_WITHIN)
         yield from trap.pause(INTRUDES_WITHIN)
     finally:
