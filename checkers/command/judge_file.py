@@ -12,7 +12,7 @@ import numpy as np
 from checkers.command.file_result import FileResult
 from checkers.formats.formats import Loaded
 from checkers.history.history import BadHistory, History
-from checkers.linearizability import BUDGET, ModelResult, decide
+from checkers.linearizability import ModelResult, decide
 from checkers.models.all_models import Specification
 from checkers.models.model import UNSET, Settings
 from checkers.models.operations import WHOLE, Operations
@@ -40,7 +40,7 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
         if there and not there & statement.kinds:
             kinds, only = _kinds(statement.kinds), _kinds(there)
             raise ModelError(f"model {model} speaks of {kinds}; there is only {only}")
-        answer = decide(history, statement, settings, options["budget"] or BUDGET)
+        answer = decide(history, statement, settings)
         proof = _verified(history, statement, settings, answer) if explain else None
     except ModelError as error:
         raise BadHistory(f"{file}: {error}") from error
