@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checkers.engines import search_states
 from checkers.engines.kernel import always
 from checkers.engines.search import Searched, search, search_keys
 from checkers.engines.search_plan import plan
@@ -128,6 +129,13 @@ def test_a_table_is_given_up_where_steps_or_memory_are_spent() -> None:
     with always(compiled=False):
         assert search_table(made, 20, 1_000_000).answer == STEPS_SPENT
         assert search_table(made, 1_000_000, 20).answer == MEMORY_SPENT
+
+
+@pytest.mark.parametrize("limit", ["MEMORY", "FLYING"])
+def test_a_search_is_given_up_where_memory_is_spent(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(search_states, limit, 5)
+    answer = search(of(overlapping(100)), Cell())
+    assert (answer.valid, answer.reason) == (None, "all the memory allowed was spent after 0 steps on 100 operations")
 
 
 def test_the_budget_is_honoured_where_steps_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
