@@ -18,6 +18,16 @@ def says_nothing(read: Operation, settings: Settings) -> bool:
     return read.unknown or read.value is UNSET or (read.value is None and settings.nil_read == "unknown")
 
 
+def writers(seer: Operation, value: Any, peers: Operations, *kinds: F) -> Iterable[int]:
+    """The operations that can have written the value that one of them saw; if all that wrote it had been overwritten
+    when `seer` was sent, the last of them, and the one that certainly came between.
+    """
+    last, since = peers.latest(*kinds, before=seer.inv)
+    wrote = [peer for peer in peers.where(*kinds, value=value, meets=(0, seer.ret)) if peer.row != seer.row]
+    rows = [peer.row for peer in wrote if peer.ret >= since]
+    return rows if rows or not wrote else (wrote[-1].row, last)
+
+
 class RegisterModel(Model):
     """A value that is read and written. State: the value."""
 
@@ -44,10 +54,10 @@ class RegisterModel(Model):
         return operation.f == _WRITE
 
     def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
-        """A read needs the writes of its value. Other operations need nothing: they only end the value before them."""
+        """A read needs the `writers` of its value. Others need nothing: they only end the value before them."""
         if operation.f != F.READ or says_nothing(operation, self._settings):
             return ()
-        return (peer.row for peer in peers.where(F.WRITE, value=operation.value))
+        return writers(operation, operation.value, peers, F.WRITE)
 
 
 class CasRegister(RegisterModel):
@@ -69,13 +79,13 @@ class CasRegister(RegisterModel):
         return operation.f == _CAS and self._settings.failed_cas == "observes"
 
     def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
-        """The writes of the value that was read or expected; a failed compare-and-set needs all that came before it."""
+        """The `writers` of what was read or expected; a failed compare-and-set needs all that came before it."""
         if operation.f == F.CAS and operation.failed:
             return None
         if operation.f == F.WRITE or (operation.f == F.READ and says_nothing(operation, self._settings)):
             return ()
         value = operation.base if operation.f == F.CAS else operation.value
-        return (peer.row for peer in peers.where(F.WRITE, F.CAS, value=value))
+        return writers(operation, value, peers, F.WRITE, F.CAS)
 
 
 class Micro(NamedTuple):

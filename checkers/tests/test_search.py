@@ -282,7 +282,7 @@ def test_only_a_full_possible_order_is_a_proof(model: str, book: Book, order: Se
     "model, book, rows, wrong",
     ("one can be left out", "register", BAD, (0, 1, 2, 3), "row 3 can be left out"),
     ("one that is needed is missing", "register", BAD, (1, 2), "row 2 needs row 0, which is missing"),
-    ("some order explains them", "register", BAD, (0, 2), "some order explains all of them"),
+    ("some order explains them", "register", BAD, (0,), "some order explains all of them"),
     ("one twice", "register", BAD, (0, 1, 2, 2), "one of them twice"),
     ("none", "register", BAD, (), "none"),
     ("several keys", "register", BAD.then().write(1, 2, 1, 7, key=1), (0, 1, 2, 4), "several keys"),
@@ -327,16 +327,18 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def long(count: int) -> Book:
-    """A correct register, read after each write. The last read returns a value that had been overwritten."""
+def long(count: int, values: int = 1 << 20) -> Book:
+    """A correct register, read after each write. The last read returns a value that had been overwritten.
+    values: how many there are; they are written again and again.
+    """
     book = Book(keys=("a",))
     for n in range(count):
-        book.write(10 * n + 1, 10 * n + 2, 1, n).read(10 * n + 3, 10 * n + 4, 2, n)
-    return book.read(10 * count + 1, 10 * count + 2, 3, count - 2)
+        book.write(10 * n + 1, 10 * n + 2, 1, n % values).read(10 * n + 3, 10 * n + 4, 2, n % values)
+    return book.read(10 * count + 1, 10 * count + 2, 3, (count - 2) % values)
 
 
-def test_the_shrinker_leaves_only_the_needed_rows() -> None:
-    book = long(50)
+@pytest.mark.parametrize("book", [long(50), long(50, values=5)])
+def test_the_shrinker_leaves_only_the_needed_rows(book: Book) -> None:
     shrunk = shrink(of(book), register(book), [100], FAR)
     rows = shrunk.rows or ()
     assert verify_invalid(book.history(), MODELS["register"], SETTINGS, rows) is None
