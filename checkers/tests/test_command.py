@@ -215,6 +215,7 @@ def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ("", "--model mutex", "history"),
     ("nonsense\n", "--model mutex", "history:1"),
     (TWO_HOLD, "--model lease --ttl 1", "needs times"),
+    (TWO_HOLD, "--model fencing-tokens", "no grant has a token"),
     ("[" * 100_000, "--model register", "history"),
 )
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: str, said: str) -> None:

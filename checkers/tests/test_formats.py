@@ -93,6 +93,7 @@ PARTS = [(("r", ":x", 1), ("w", ":y", 2), ("append", 9, 1)), (("r", ":x", None),
     ("one line without time makes lines the order", UNTIMED, {"inv": [1, 3], "clock": [[9, 0], [3, 0]]}),
     ("index is the order", BACKWARDS, {"inv": [1, 3], "ret": [2, 0], "clock": [[9, 5], [1, 0]]}),
     ("owners and tokens", OWNED, {"owner": [1, 7, 1], "token": [7, 7, NONE]}),
+    ("a token in a grant's value", edn('0 invoke acquire; 0 ok acquire {"client":"a","fence":5}'), {"token": [5]}),
     ("leases and keys", OWNED, {"ttl": [100, 0, 0], "session": [1, 0, 0], "keys": ("a", "b"), "key": [0, 1, 0]}),
     ("names of processes", WORKERS, {"process": [8, 7, 9, 10, 11], "owner": [9, 8, 10, 11, 12]}),
     ("pairs that are no keys", edn("0 invoke write [1,2]; 1 invoke cas [3,4]"), {"keys": ("",), "value": [(1, 2), 4]}),
@@ -265,6 +266,7 @@ CHANGED = '0 invoke txn [["w","x",1]] time=1; 0 ok txn [["w","x",2]] time=2'
     ([event(0, "invoke", "increment", "a", time=1)], ":1: an increment by something that is no number"),
     ([INVOKE, event(1, "invoke", "write", True, time=1)], ":2: 1 and true are both values here"),
     ([INVOKE, event(1, "invoke", "write", [[1.0]], time=1)], ":2: 1 and 1.0 are both values here"),
+    (told('0 invoke acquire; 0 ok acquire {"fence":-1}'), ":2: -1 is not a token"),
     (told(GRANTED + "; 0 invoke release time=3"), ":3: no owner, though others name theirs (line 2)"),
 )
 def test_contradictions_and_wrong_types(tmp_path: Path, events: list[Event], message: str) -> None:
