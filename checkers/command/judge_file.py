@@ -11,6 +11,7 @@ import numpy as np
 
 from checkers.command.file_result import FileResult
 from checkers.formats.formats import Loaded
+from checkers.history.finding import OutOfBudget
 from checkers.history.history import BadHistory, History
 from checkers.linearizability import ModelResult, decide
 from checkers.models.all_models import Specification
@@ -95,14 +96,17 @@ def _kinds(kinds: Iterable[F]) -> str:
 
 
 def _verified(history: History, statement: Specification, settings: Settings, answer: ModelResult) -> str | None:
-    """Empty if the proof is right, else what is wrong; None if there is no (minimal) proof, or it is too long."""
+    """Empty if the proof is right, else what is wrong; None if there is no (minimal) proof, or it takes too long."""
     from checkers.proofs.verify_proof import verify_invalid, verify_valid
 
     if answer.valid is None or len(history) > VERIFIED:
         return None
     if answer.valid:
         return verify_valid(history, statement, settings, answer.order().tolist()) or ""
-    return (verify_invalid(history, statement, settings, answer.rows) or "") if answer.minimal else None
+    try:
+        return (verify_invalid(history, statement, settings, answer.rows) or "") if answer.minimal else None
+    except OutOfBudget:
+        return None
 
 
 def _lines(
@@ -126,6 +130,8 @@ def _lines(
             if answer.valid
             else "no order explains these operations, and none of them can be spared."
         )
+    elif measured and (answer.valid or answer.minimal):
+        yield "  The proof was not verified: it is too long."
     silent = [measure.name for measure in measured if measure.unexercised]
     for measure in measured:
         if not measure.unexercised:

@@ -13,6 +13,7 @@ import pytest
 
 from checkers import __main__ as command
 from checkers.bench.generate import GENERATORS, HistoryShape
+from checkers.command import judge_file
 from checkers.engines import kernel
 from checkers.history.history import save
 from checkers.models.all_models import MODELS
@@ -190,13 +191,17 @@ def test_verdicts_are_printed_in_words(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", [STALE, FRESH, TWO_HOLD, LEASES])
-def test_explain_adds_a_proof_and_measures(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_explain_adds_a_proof_and_measures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     model = "lease" if text == LEASES else "mutex" if text == TWO_HOLD else "register"
     _, answer = judge(tmp_path, capsys, text, "--model", model, "--explain", "--ttl", "1")
     assert answer["proof"] == "verified"
     assert answer["measures"]
-    command.main([str(tmp_path / "history"), "--model", model, "--explain", "--ttl", "1"])
-    assert "The proof was verified" in capsys.readouterr().out
+    for most, words in ((5, "The proof was verified"), (1, "The proof was not verified: it is too long")):
+        monkeypatch.setattr(judge_file, "VERIFIED", most)
+        command.main([str(tmp_path / "history"), "--model", model, "--explain", "--ttl", "1"])
+        assert words in capsys.readouterr().out
 
 
 def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

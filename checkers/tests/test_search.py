@@ -15,6 +15,7 @@ from checkers.engines.search import Searched, search, search_keys
 from checkers.engines.search_plan import plan
 from checkers.engines.search_states import StateSearch
 from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, STEPS_SPENT, search_table, table
+from checkers.history.finding import OutOfBudget
 from checkers.history.history import History
 from checkers.models.all_models import MODELS, Specification
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
@@ -294,6 +295,11 @@ def test_only_a_full_possible_order_is_a_proof(model: str, book: Book, order: Se
 def test_only_a_least_contradiction_is_a_proof(model: str, book: Book, rows: Sequence[int], wrong: str | None) -> None:
     found = verify_invalid(book.history(), MODELS[model], SETTINGS, rows)
     assert found is None if wrong is None else wrong in str(found)
+
+
+def test_a_proof_of_which_too_many_orders_must_be_tried_is_neither_right_nor_wrong() -> None:
+    with pytest.raises(OutOfBudget):
+        verify_invalid(BAD.history(), MODELS["register"], Settings(budget=-1), (0, 1, 2))
 
 
 def test_a_class_without_a_specification_has_its_own_verifier() -> None:
