@@ -12,6 +12,7 @@ import numpy as np
 from checkers.command.file_result import FileResult
 from checkers.formats.formats import Loaded
 from checkers.history.finding import OutOfBudget
+from checkers.history.foreign_values import Atoms
 from checkers.history.history import BadHistory, History
 from checkers.linearizability import ModelResult, decide
 from checkers.models.all_models import Specification
@@ -33,6 +34,9 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
     """The answer on one file. options: of the command. Raises BadHistory."""
     history, model, explain = loaded.history, options["model"], options["explain"]
     settings = _settings(loaded.settings, options)
+    values, atoms = () if options["initial"] is None else (*history.values, settings.initial), Atoms()
+    if confusion := atoms.confusion(atoms.intern_all(values)):
+        raise BadHistory(f"{file}: --initial: {confusion[1]}")
     try:
         statement = specification(model)
         if statement.needs_times and not loaded.family.timed:

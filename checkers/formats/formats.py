@@ -116,6 +116,8 @@ def parse(path: Path, data: bytes) -> Loaded:
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
         family = Family.FOREIGN_JSONL
     happened = ordered(events, timed=family.timed)
+    if not (happened.process >= 0).any():
+        raise BadHistory(f"{path}: no event but those of the nemesis")
     parsed = history(
         path.name,
         pair(events, happened),

@@ -15,7 +15,7 @@ from checkers.models.operations import Operation as Operation
 from checkers.models.operations import Operations
 
 
-class Unusable(Exception):
+class Unusable(ValueError):
     """A usage error: a fact that the model needs is missing, or the history is not of its class. Tells row or line."""
 
 

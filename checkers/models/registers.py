@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from checkers.history.foreign_values import FrozenMap
+from checkers.history.foreign_values import FrozenMap, shown, spelled
 from checkers.history.history import History, bad_row
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
 from checkers.models.operations import Operations
@@ -109,10 +109,10 @@ def micro_operations(operation: Operation) -> Sequence[Micro]:
 def parts_of(transaction: Any) -> Sequence[Micro]:
     """The reads and writes of a transaction. Raises ValueError if it holds anything else."""
     if not isinstance(transaction, tuple):
-        raise ValueError(f"a transaction is a sequence, not {transaction!r}")  # noqa: TRY004
+        raise ValueError(f"a transaction is a sequence, not {shown(spelled(transaction))}")  # noqa: TRY004
     for part in transaction:
         if not isinstance(part, tuple) or len(part) != 3 or not isinstance(part[0], str) or part[0] not in _KINDS:
-            raise ValueError(f"a transaction reads and writes keys; {part!r} does neither")
+            raise ValueError(f"a transaction reads and writes keys; {shown(spelled(part))} does neither")
     return [Micro(_KINDS[kind], key, value) for kind, key, value in transaction]
 
 

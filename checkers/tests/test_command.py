@@ -221,6 +221,10 @@ def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ("nonsense\n", "--model mutex", "history:1"),
     (TWO_HOLD, "--model lease --ttl 1", "needs times"),
     (TWO_HOLD, "--model fencing-tokens", "no grant has a token"),
+    (calls("0 ok add 1"), "--model counter --initial x", 'model counter: the initial value "x" is not a number'),
+    (WORD.replace('"x"', "1"), "--model register --initial true", "--initial: 1 and true are both values here"),
+    (calls("0 ok add 1"), "--model set-full --initial 5", "model set-full: the initial value 5 is not a collection"),
+    (calls('0 ok txn [["append","x",1]]'), "--model multi-register", "history: line 1: a transaction reads and writes"),
     ("[" * 100_000, "--model register", "history"),
 )
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: str, said: str) -> None:

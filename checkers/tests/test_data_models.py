@@ -110,7 +110,7 @@ def test_transactions_read_and_write_several_registers_at_once() -> None:
 
 
 def test_a_malformed_transaction_or_addition_is_refused() -> None:
-    with pytest.raises(BadHistory, match="'x'"):
+    with pytest.raises(BadHistory, match='"x"'):
         Counter.of(history_of([add("x", 1, 2)]), PLAIN)
     for odd in (5, (("x", "y"),), (("add", "x", 1),)):
         history = history_of([Act(F.TRANSACT, "ok", odd, 1, 2)])

@@ -311,6 +311,7 @@ def test_json_lines(tmp_path: Path, line: str, message: str, before: int) -> Non
     (b"\n \n", ": no event"),
     (b"; nothing\n", ": no event"),
     (b"[]", ": no event"),
+    (b"{:process :nemesis, :type :info, :f :start}", ": no event but those of the nemesis"),
     (b"hello\nworld\n", ":1: of no known format"),
     (b"\x89PNG\r\n\x1a\n\0\0", ": a binary file of no known format"),
     (b"\x1f\x8b\x08", ": compressed (gzip)"),
