@@ -46,9 +46,9 @@ _BLANK: Final = re.compile(rb"(?:[\s,\xef\xbb\xbf]|;[^\n]*+)*+")
 _BINARIES: Final = (
     (b"JEPSEN", "Jepsen's binary test file: read its history.edn"),
     (b"FENCEREC", "one worker's recording: the trial's columnar file (.arrow) holds the history"),
-    (b"\x1f\x8b", "compressed (gzip)"),
-    (b"PK\x03\x04", "compressed (zip)"),
-    (b"\x28\xb5\x2f\xfd", "compressed (zstd)"),
+    (b"\x1f\x8b", "compressed (gzip): unpack it first"),
+    (b"PK\x03\x04", "compressed (zip): unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed (zstd): unpack it first"),
 )
 
 

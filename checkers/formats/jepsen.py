@@ -127,7 +127,10 @@ class _Rest:
     def _add(self, line: int, form: Any) -> None:
         if not isinstance(form, FrozenMap):
             raise self._source.bad(line, f"not a map: {shown(spelled(form))}")
-        self._events.add(line, {_KEYS[key]: value for key, value in form if isinstance(key, str) and key in _KEYS})
+        event = {_KEYS[key]: value for key, value in form if isinstance(key, str) and key in _KEYS}
+        if type(event.get("time")) is not int:
+            event.pop("time", None)  # it is only for display
+        self._events.add(line, event)
 
 
 def _spans(line: str) -> Iterator[tuple[str, int, int]]:
