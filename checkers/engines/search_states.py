@@ -22,8 +22,7 @@ from checkers.models.model import Illegal, Model, State
 MEMORY: Final = 1 << 30  # bytes that the search of one key may take
 _CONFIGURATION: Final = 512  # bytes of one, apart from its masks
 _STEP: Final = 128  # bytes of what is remembered of a step of the model
-FLYING: Final = 1 << 26
-"""The most operations in flight that are remembered for one key, counted at each return: up to half a gigabyte."""
+FLYING: Final = 1 << 26  # the most operations in flight, counted at each return, that fit into half a gigabyte
 _STATES_TOLD: Final = 8
 _UNSPENT: Final = (0,)
 

@@ -21,8 +21,7 @@ REPEATED: Final = "token-repeated"
 
 def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
     """Decides every key. Unknown acquires, those without a token and those inside the own hold impose nothing.
-
-    Raises Unusable if there are grants, and none has a token.
+    Raises Unusable if no grant has a token.
     """
     del settings
     c = history.columns

@@ -66,9 +66,7 @@ def _owners(ops: PairedOperations) -> Ints:
 
 
 def _tokens(ops: PairedOperations, contents: KeysAndValues) -> Ints:
-    """The tokens that events name or, as in Hazelcast's tests, the values of grants: ``{:client "n1", :fence 5}``.
-    Raises BadHistory.
-    """
+    """The tokens that events name or, as in Hazelcast's tests, values of grants: ``{:fence 5}``. Raises BadHistory."""
     token, ended = ops.either("token"), contents.ended
     granted = np.isin(ops.f, ACQUIRES) & (ops.outcome == Outcome.OK) & (token == UNSAID)
     fences = np.full(len(contents.atoms.values) + 1, UNSAID)  # the last is for ABSENT

@@ -127,10 +127,9 @@ class _Rest:
     def _add(self, line: int, form: Any) -> None:
         if not isinstance(form, FrozenMap):
             raise self._source.bad(line, f"not a map: {shown(spelled(form))}")
-        event = {_KEYS[key]: value for key, value in form if isinstance(key, str) and key in _KEYS}
-        if type(event.get("time")) is not int:
-            event.pop("time", None)  # it is only for display
-        self._events.add(line, event)
+        known = ((_KEYS[key], value) for key, value in form if isinstance(key, str) and key in _KEYS)
+        # Times are only for display, so those that are no whole numbers are passed over.
+        self._events.add(line, {field: value for field, value in known if field != "time" or type(value) is int})
 
 
 def _spans(line: str) -> Iterator[tuple[str, int, int]]:

@@ -185,9 +185,7 @@ class Operations:
         return np.sort(np.concatenate(parts)) if parts else rows[:0]
 
     def latest(self, *kinds: F, before: int) -> tuple[int, int]:
-        """Row and invocation of the operation invoked last among those of these kinds that were acknowledged before a
-        time; (`NONE`, 0) if there is none.
-        """
+        """Row and invocation of what was invoked last of all of these kinds acknowledged by then; (`NONE`, 0): none."""
         if kinds not in self._latest:
             rows = self.rows[any_of(self.array("f"), kinds) & (self.array("outcome") == int(_OK))]
             rows = rows[np.argsort(column(self.history, "ret", rows), kind="stable")]

@@ -19,11 +19,10 @@ def says_nothing(read: Operation, settings: Settings) -> bool:
 
 
 def writers(seer: Operation, value: Any, peers: Operations, *kinds: F) -> Iterable[int]:
-    """The operations that can have written the value that one of them saw; if all that wrote it had been overwritten
-    when `seer` was sent, the last of them, and the one that certainly came between.
-    """
+    """Rows that can have written what `seer` saw. If all that did were overwritten before it: the last, and by what."""
     last, since = peers.latest(*kinds, before=seer.inv)
-    wrote = [peer for peer in peers.where(*kinds, value=value, meets=(0, seer.ret)) if peer.row != seer.row]
+    could = peers.where(*kinds, value=value, meets=(0, seer.ret))
+    wrote = [peer for peer in could if not peer.failed and peer.row != seer.row]
     rows = [peer.row for peer in wrote if peer.ret >= since]
     return rows if rows or not wrote else (wrote[-1].row, last)
 
