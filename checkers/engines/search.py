@@ -90,7 +90,7 @@ class KeySearch:
             raise OutOfTime
         steps = min(self._table_steps, max(int(left * self._rate), 1)) if self._rate else self._table_steps
         self._table_steps *= TABLE_GROWTH
-        memory = TABLE_BYTES // (8 * (6 + len(self._plan.begins) // 62))
+        memory = TABLE_BYTES // (8 * (24 + made.stride))
         answer, order, furthest, taken = search_table.sized(steps // STEPS_OF_A_ROW, made, steps, memory)
         self._rate = taken / max(time.monotonic() - begun, 1e-4)
         self._tried += taken

@@ -132,6 +132,13 @@ def test_a_table_is_given_up_where_steps_or_memory_are_spent() -> None:
         assert search_table(made, 1_000_000, 20).answer == MEMORY_SPENT
 
 
+def test_configurations_of_a_table_are_small_however_long_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.engines.search.TABLE_AFTER", 0)
+    monkeypatch.setattr("checkers.engines.search.FIRST_STEPS", 10)
+    monkeypatch.setattr("checkers.engines.search.TABLE_BYTES", 300 * 5_000)
+    assert search(of(long(5_000, values=5))[:-1], Cell()).valid
+
+
 @pytest.mark.parametrize("limit", ["MEMORY", "FLYING"])
 def test_a_search_is_given_up_where_memory_is_spent(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(search_states, limit, 5)
