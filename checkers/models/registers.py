@@ -19,12 +19,14 @@ def says_nothing(read: Operation, settings: Settings) -> bool:
 
 
 def writers(seer: Operation, value: Any, peers: Operations, *kinds: F) -> Iterable[int]:
-    """Rows that can have written what `seer` saw. If all that did were overwritten before it: the last, and by what."""
+    """Rows that can have written what `seer` saw. Where others were overwritten before it, the row that came between
+    as well (without it they could have been seen), and if nothing else can have written it, the last of the others.
+    """
     last, since = peers.latest(*kinds, before=seer.inv)
     could = peers.where(*kinds, value=value, meets=(0, seer.ret))
     wrote = [peer for peer in could if not peer.failed and peer.row != seer.row]
     rows = [peer.row for peer in wrote if peer.ret >= since]
-    return rows if rows or not wrote else (wrote[-1].row, last)
+    return rows if len(rows) == len(wrote) else [*(rows or [wrote[-1].row]), last]
 
 
 class RegisterModel(Model):

@@ -290,6 +290,7 @@ def test_only_a_full_possible_order_is_a_proof(model: str, book: Book, order: Se
     "model, book, rows, wrong",
     ("one can be left out", "register", BAD, (0, 1, 2, 3), "row 3 can be left out"),
     ("one that is needed is missing", "register", BAD, (1, 2), "row 2 needs row 0, which is missing"),
+    ("what came between is missing", "register", BAD.then().write(5, 9, 3, 7), (2, 4), "row 2 needs row 1, which"),
     ("some order explains them", "register", BAD, (0,), "some order explains all of them"),
     ("one twice", "register", BAD, (0, 1, 2, 2), "one of them twice"),
     ("none", "register", BAD, (), "none"),
