@@ -6,7 +6,7 @@ invalid, its earliest contradiction is made as small as possible, and told. Inva
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final, NamedTuple
 
@@ -25,7 +25,6 @@ from checkers.proofs.shrink import Shrunk, shrink
 from checkers.proofs.witness import tell
 from checkers.row_format import Outcome
 
-BUDGET: Final = 60.0  # seconds; the default
 NO_ORDER: Final = "no-order"  # kind of a conflict that the search found
 SHRINKING: Final = 10.0  # seconds at most that are spent on making a proof small
 OVERTIME: Final = 0.1  # part of the budget that shrinking may still take if the answer took all of it
@@ -67,24 +66,20 @@ class ModelResult:
         return self.least().story
 
 
-def decide(
-    history: History, model: str | Specification, settings: Settings | None = None, budget: float = BUDGET
-) -> ModelResult:
+def decide(history: History, model: str | Specification, settings: Settings | None = None) -> ModelResult:
     """Judges a history. model: a name (`MODELS`), a user's own (`package.module:Class`), or its specification.
 
-    budget: seconds. Engines ignore it, since they need only a few. Raises ModelError, in one line, if the model cannot
-    be used; BadHistory if the history is none of its kind.
+    Raises ModelError, in one line, if the model cannot be used; BadHistory if the history is none of its kind.
     """
-    return _Case(history, model, settings or Settings(), budget).judge()
+    return _Case(history, model, settings or Settings()).judge()
 
 
 class _Case:
-    def __init__(self, history: History, model: str | Specification, settings: Settings, budget: float) -> None:
+    def __init__(self, history: History, model: str | Specification, settings: Settings) -> None:
         self._history = history
         self._statement = specification(model) if isinstance(model, str) else model
         self._settings = settings
-        self._budget = budget
-        self._deadline = time.monotonic() + budget
+        self._deadline = time.monotonic() + settings.budget
         if self._statement.needs_times and history.clock is not None:
             raise ModelError(f"model {self._statement.name} needs times, and here only the order of events is known")
         try:
@@ -144,9 +139,12 @@ class _Case:
         return ModelResult(False, self._statement.name, len(self._keys), conflict.kind, conflict.key, least=least)
 
     def _shrunk(self, conflict: Conflict, model: Model) -> Shrunk:
-        now = time.monotonic()
-        seconds = min(max(self._deadline - now, OVERTIME * self._budget), SHRINKING)
-        return shrink(self._keys.only(conflict.key), model, conflict.rows, now + seconds)
+        deadline = time.monotonic() + min(self._left(), SHRINKING)
+        return shrink(self._keys.only(conflict.key), model, conflict.rows, deadline)
+
+    def _left(self) -> float:
+        """Seconds that a proof may take."""
+        return max(self._deadline - time.monotonic(), OVERTIME * self._settings.budget)
 
     def _least(self, conflict: Conflict, shrunk: Shrunk | None) -> Least:
         rows, certify = tuple(sorted(conflict.rows)), self._statement.certify
@@ -154,7 +152,8 @@ class _Case:
             shrunk = shrunk or self._shrunk(conflict, self._model)
             rows, minimal = shrunk.rows or rows, shrunk.minimal
         else:
-            minimal = certify is not None and certify(self._history, self._settings, False, rows) is None
+            settings = replace(self._settings, budget=self._left())
+            minimal = certify is not None and certify(self._history, settings, False, rows) is None
         return Least(rows, minimal, tell(self._history, self._statement, self._model, conflict.kind, rows))
 
     def _unknown(self, keys: Mapping[int, str]) -> ModelResult:

@@ -11,8 +11,10 @@ import numpy as np
 
 from checkers.command.file_result import FileResult
 from checkers.formats.formats import Loaded
+from checkers.history.finding import OutOfBudget
+from checkers.history.foreign_values import Atoms
 from checkers.history.history import BadHistory, History
-from checkers.linearizability import BUDGET, ModelResult, decide
+from checkers.linearizability import ModelResult, decide
 from checkers.models.all_models import Specification
 from checkers.models.model import UNSET, Settings
 from checkers.models.operations import WHOLE, Operations
@@ -32,6 +34,9 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
     """The answer on one file. options: of the command. Raises BadHistory."""
     history, model, explain = loaded.history, options["model"], options["explain"]
     settings = _settings(loaded.settings, options)
+    values, atoms = () if options["initial"] is None else (*history.values, settings.initial), Atoms()
+    if confusion := atoms.confusion(atoms.intern_all(values)):
+        raise BadHistory(f"{file}: --initial: {confusion[1]}")
     try:
         statement = specification(model)
         if statement.needs_times and not loaded.family.timed:
@@ -40,7 +45,7 @@ def result(file: Path, loaded: Loaded, options: Mapping[str, Any]) -> FileResult
         if there and not there & statement.kinds:
             kinds, only = _kinds(statement.kinds), _kinds(there)
             raise ModelError(f"model {model} speaks of {kinds}; there is only {only}")
-        answer = decide(history, statement, settings, options["budget"] or BUDGET)
+        answer = decide(history, statement, settings)
         proof = _verified(history, statement, settings, answer) if explain else None
     except ModelError as error:
         raise BadHistory(f"{file}: {error}") from error
@@ -90,14 +95,17 @@ def _kinds(kinds: Iterable[F]) -> str:
 
 
 def _verified(history: History, statement: Specification, settings: Settings, answer: ModelResult) -> str | None:
-    """Empty if the proof is right, else what is wrong; None if there is no (minimal) proof, or it is too long."""
+    """Empty if the proof is right, else what is wrong; None if there is no (minimal) proof, or it takes too long."""
     from checkers.proofs.verify_proof import verify_invalid, verify_valid
 
     if answer.valid is None or len(history) > VERIFIED:
         return None
     if answer.valid:
         return verify_valid(history, statement, settings, answer.order().tolist()) or ""
-    return (verify_invalid(history, statement, settings, answer.rows) or "") if answer.minimal else None
+    try:
+        return (verify_invalid(history, statement, settings, answer.rows) or "") if answer.minimal else None
+    except OutOfBudget:
+        return None
 
 
 def _lines(
@@ -120,6 +128,8 @@ def _lines(
             if answer.valid
             else "no order explains these operations, and none of them can be spared."
         )
+    elif measured and (answer.valid or answer.minimal):
+        yield "  The proof was not verified: it is too long."
     silent = [measure.name for measure in measured if measure.unexercised]
     for measure in measured:
         if not measure.unexercised:

@@ -19,18 +19,19 @@ WIDE: Final = 4096  # bits of a set that are handled in the time of one step
 
 
 class Budget:
-    """What a search may still cost. A step looks at one movable grant for one set of movable grants."""
+    """What a search may still cost. A step looks at one grant (for one set of movable grants, or in one order)."""
 
-    def __init__(self, steps: int, deadline: float) -> None:
-        """deadline: by `time.monotonic`."""
+    def __init__(self, steps: int, deadline: float, which: str = "without a certain moment overlap") -> None:
+        """deadline: by `time.monotonic`. which: grants are placed."""
         self._steps = steps
         self._deadline = deadline
+        self._which = which
 
-    def spend(self, steps: int, movable: int) -> None:
+    def spend(self, steps: int, grants: int) -> None:
         """Called before the work is done. Raises OutOfBudget."""
         self._steps -= steps
         if self._steps < 0:
-            raise OutOfBudget(f"{movable} grants without a certain moment overlap: too many orders to try")
+            raise OutOfBudget(f"{grants} grants {self._which}: too many orders to try")
         if time.monotonic() > self._deadline:
             raise OutOfBudget("the order of all grants was searched for too long")
 

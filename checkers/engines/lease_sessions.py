@@ -15,6 +15,7 @@ import numpy as np
 
 from checkers.engines.lease_kernels import PARTS
 from checkers.engines.lease_problem import PATIENCE, Problem, Solution, fewest, likely
+from checkers.engines.lease_schedule import Budget
 from checkers.history.finding import OutOfBudget
 
 WORK: Final = 2_000_000
@@ -22,8 +23,8 @@ WORK: Final = 2_000_000
 CHOICES: Final = 256  # the most combinations of unanswered releases, each of which happened or did not, that are tried
 
 
-def solve_sessions(problem: Problem, seconds: float) -> Solution:
-    """Decides keys that share sessions as one: a conflict stands at one of its keys. seconds: for all searches."""
+def solve_sessions(problem: Problem, deadline: float) -> Solution:
+    """Decides keys that share sessions as one: a conflict stands at one of its keys. deadline: by `time.monotonic`."""
     grants = problem.grants
     executed = set(np.flatnonzero(grants.optional).tolist())
     order = likely(chosen(problem, executed))[0]
@@ -39,7 +40,6 @@ def solve_sessions(problem: Problem, seconds: float) -> Solution:
         placed[int(grants.key[n])].append(n)
     in_doubt = {int(key) for key in grants.key[order][settled.stuck != 0]}
     in_doubt.update(grants.key[(grants.session >= 0) & (late[grants.session] != 0)].tolist())
-    deadline = time.monotonic() + seconds
     for keys in _together(problem):
         if settled.final and in_doubt.isdisjoint(keys):
             continue
@@ -48,7 +48,7 @@ def solve_sessions(problem: Problem, seconds: float) -> Solution:
         try:
             if time.monotonic() > deadline:
                 raise OutOfBudget("other keys took all the time")
-            fitting, happened = _decide(problem.part(mine))
+            fitting, happened = _decide(problem.part(mine), deadline)
         except OutOfBudget as spent:
             undecided.update(dict.fromkeys(keys, str(spent)))
             continue
@@ -96,10 +96,10 @@ def _together(problem: Problem) -> list[list[int]]:
     return groups
 
 
-def _decide(problem: Problem) -> tuple[list[int] | None, list[int]]:
+def _decide(problem: Problem, deadline: float) -> tuple[list[int] | None, list[int]]:
     """An order of all grants that fits, or None, and those whose unanswered release happened. Raises OutOfBudget."""
     open_to_choice = np.flatnonzero(problem.grants.optional).tolist()
-    budget = [WORK]
+    budget = Budget(WORK, deadline, "of sessions that hang together")
     for happened in islice(product((True, False), repeat=len(open_to_choice)), CHOICES):
         executed = [n for n, yes in zip(open_to_choice, happened, strict=True) if yes]
         order = _arrange(chosen(problem, set(executed)), budget)
@@ -110,7 +110,7 @@ def _decide(problem: Problem) -> tuple[list[int] | None, list[int]]:
     return None, []
 
 
-def _arrange(problem: Problem, budget: list[int]) -> list[int] | None:
+def _arrange(problem: Problem, budget: Budget) -> list[int] | None:
     """An order of all grants that fits, or None. Tries the movable grants one after another at every place of their
     keys, depth first: where some grants do not fit, more grants do not fit either. Raises OutOfBudget.
     """
@@ -143,11 +143,9 @@ def _places(problem: Problem, order: list[int], n: int) -> Iterator[list[int]]:
         yield [*order[:place], n, *order[place:]]
 
 
-def _fits(problem: Problem, order: list[int], budget: list[int]) -> bool:
+def _fits(problem: Problem, order: list[int], budget: Budget) -> bool:
     """Whether grants have room in this order. Raises OutOfBudget."""
-    budget[0] -= len(order) + 1
-    if budget[0] < 0:
-        raise OutOfBudget(f"{len(problem)} grants of sessions that hang together: too many orders to try")
+    budget.spend(len(order) + 1, len(problem))
     part = problem.part(np.array(order, np.int64))
     settled, session = part.settled(), part.grants.session
     if settled.stuck.any() or settled.late[session[session >= 0]].any():
@@ -157,15 +155,15 @@ def _fits(problem: Problem, order: list[int], budget: list[int]) -> bool:
     return True
 
 
-def fewest_grants(problem: Problem, grants: Sequence[int]) -> tuple[int, ...]:
-    """Grants that have no room together, so few that none can be left out, as far as the budget goes."""
+def fewest_grants(problem: Problem, grants: Sequence[int], deadline: float) -> tuple[int, ...]:
+    """Grants that have no room together, so few that none can be left out, as far as budget and deadline go."""
     budget = WORK
 
     def conflict(rest: list[int]) -> bool:
         nonlocal budget
         budget -= len(rest) + 1
         try:
-            return budget > 0 and _decide(problem.part(np.array(rest, np.int64)))[0] is None
+            return budget > 0 and _decide(problem.part(np.array(rest, np.int64)), deadline)[0] is None
         except OutOfBudget:
             return False
 

@@ -11,6 +11,7 @@ a renewal after its own release. O(n log n) for each mode, but for what `solve` 
 import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,8 @@ from checkers.row_format import INFINITY, F, Outcome
 
 BLAME: Final = {BLIND: "granted-inside-a-hold", TOLD: "renewal-lied", UNREFUSED: "release-lied", FULL: "lost-early"}
 
-SECONDS: Final = 20.0  # what all keys that need a search may take together
+SECONDS: Final = 20.0  # what all keys that need a search may take together, if the budget is not less
+OVERTIME: Final = 0.1  # part of the budget that blame and small conflicts may still take if the search took all of it
 WITNESSES: Final = 10  # conflicts that are made as small as they can be; others name the grants that have no room
 MINIMIZING: Final = 5.0  # seconds for making all of these conflicts small
 SMALL: Final = 400  # conflicts of at most so many operations are made smaller one operation at a time
@@ -43,40 +45,52 @@ _LAST: Final = INFINITY
 
 def lease(history: History, settings: Settings) -> EngineAnswer:
     """Exact, but for keys that exceed a budget. Raises Unusable."""
+    deadline = time.monotonic() + min(SECONDS, settings.budget)
     attempts = gather(history, settings)
     ordered = in_order_of_tokens(attempts)
     problem, who = pose(attempts, FULL, ordered=ordered)
-    solution = solve(problem)
+    solution = solve(problem, deadline)
     conflicting = {key: tuple(who[list(grants)].tolist()) for key, grants in solution.conflicts.items()}
-    conflicts = tuple(_blamed(attempts, settings, conflicting, ordered)) if conflicting else ()
+    seconds = max(deadline - time.monotonic(), OVERTIME * settings.budget)
+    conflicts = tuple(_blamed(attempts, settings, conflicting, ordered, seconds)) if conflicting else ()
     return EngineAnswer(conflicts, dict(solution.undecided), lambda: points(attempts, problem, who, solution))
 
 
 def _blamed(
-    attempts: Attempts, settings: Settings, conflicting: dict[int, tuple[int, ...]], ordered: frozenset[int]
+    attempts: Attempts,
+    settings: Settings,
+    conflicting: dict[int, tuple[int, ...]],
+    ordered: frozenset[int],
+    seconds: float,
 ) -> Iterator[Conflict]:
     """For each key the conflict in the first mode that has one; the earliest ones as small as they can be.
 
-    conflicting: key → attempts that have no room together in the mode that believes most.
+    Where it is not known whether an earlier mode has one, too, nothing in particular is blamed. conflicting: key →
+    attempts that have no room together in the mode that believes most. seconds: half of them to find the modes.
     """
     left = conflicting
-    blamed: list[tuple[int, int, int, tuple[int, ...]]] = []
+    deadline = time.monotonic() + seconds / 2
+    doubtful = set[int]()  # keys of which an earlier mode may have a conflict, too
+    blamed: list[tuple[int, int, str, int, tuple[int, ...]]] = []
     for mode in (BLIND, TOLD, UNREFUSED, FULL):
         conflicts = left
         if mode != FULL and left:
             keys = {*left, *attempts.key[[attempt for mine in left.values() for attempt in mine]].tolist()}
             problem, who = pose(attempts, mode, keys=keys, ordered=ordered)
-            conflicts = {key: tuple(who[list(grants)].tolist()) for key, grants in solve(problem).conflicts.items()}
+            solved = solve(problem, deadline)
+            conflicts = {key: tuple(who[list(grants)].tolist()) for key, grants in solved.conflicts.items()}
+            doubtful.update(solved.undecided)
         for key, mine in conflicts.items():
-            blamed.append((int(attempts.start[list(mine)].max()), key, mode, mine))
+            kind = BLAME[mode] if doubtful.isdisjoint(attempts.key[list(mine)].tolist()) else "no-order"
+            blamed.append((int(attempts.start[list(mine)].max()), key, kind, mode, mine))
         left = {key: mine for key, mine in left.items() if conflicts.keys().isdisjoint(attempts.key[list(mine)])}
-    deadline = time.monotonic() + MINIMIZING
-    for place, (_, key, mode, mine) in enumerate(sorted(blamed)):
+    deadline = time.monotonic() + min(seconds / 2, MINIMIZING)
+    for place, (_, key, kind, mode, mine) in enumerate(sorted(blamed)):
         until = deadline if place < WITNESSES else 0.0
-        yield Conflict(BLAME[mode], key, least(attempts, settings, mode, mine, ordered, until))
+        yield Conflict(kind, key, least(attempts, settings, mode, mine, ordered, until))
 
 
-def solve(problem: Problem) -> Solution:
+def solve(problem: Problem, deadline: float = inf) -> Solution:
     """Whether the grants of all keys can have been in force one after another; one conflict for each key that has any.
 
     All keys are walked at once in the likeliest order, O(n log n). A key that does not fit in that order is judged
@@ -84,7 +98,7 @@ def solve(problem: Problem) -> Solution:
     limits of these modules; keys that exceed a budget are undecided. Source: checkers/CONDITIONS.md, sections 4 and 5.
     """
     if len(problem.sessions.alive):
-        return solve_sessions(problem, SECONDS)
+        return solve_sessions(problem, deadline)
     order, movable = likely(problem)
     settled = problem.part(order).settled()
     stuck = np.flatnonzero(settled.stuck)
@@ -93,7 +107,6 @@ def solve(problem: Problem) -> Solution:
     keys = problem.grants.key[order]
     firsts = np.searchsorted(keys, keys[stuck], "left")
     lasts = np.searchsorted(keys, keys[stuck], "right")
-    deadline = time.monotonic() + SECONDS
     for place, first, last in zip(stuck.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
         key, mine = int(keys[place]), order[first:last]
         if key in problem.ordered or not movable[mine].any():
@@ -146,7 +159,7 @@ def least(
         if time.monotonic() > deadline:
             return False
         part = restrict(attempts, settings, set(rows))
-        return bool(solve(pose(part, mode, ordered=ordered)[0]).conflicts)
+        return bool(solve(pose(part, mode, ordered=ordered)[0], deadline).conflicts)
 
     units = fewest(units, lambda rest: contradict([*proofs, *chain(*rest)]), len(units) // 2)
     acquires, rows = [unit[0] for unit in units], [*proofs, *chain(*units)]

@@ -54,13 +54,11 @@ class KeySearch:
             self._make_table()
         if self._table is not None:
             return self._in_table(self._table)
-        if self._states is None:
-            self._states = StateSearch(self._plan, self._model, self._deadline)
-        states = self._states
         try:
+            self._states = states = self._states or StateSearch(self._plan, self._model, self._deadline)
             ended = states.run(steps)
         except OutOfMemory:
-            return Searched(None, reason=f"{states.tried} steps and all the memory allowed")
+            return Searched(None, reason=f"all the memory allowed was spent after {self.progress}")
         self._tried = states.tried
         if not ended:
             return None
@@ -89,7 +87,7 @@ class KeySearch:
             raise OutOfTime
         steps = min(self._table_steps, max(int(left * self._rate), 1)) if self._rate else self._table_steps
         self._table_steps *= TABLE_GROWTH
-        memory = TABLE_BYTES // (8 * (6 + len(self._plan.begins) // 62))
+        memory = TABLE_BYTES // (8 * (24 + made.stride))
         answer, order, furthest, taken = search_table.sized(steps // STEPS_OF_A_ROW, made, steps, memory)
         self._rate = taken / max(time.monotonic() - begun, 1e-4)
         self._tried += taken
@@ -100,7 +98,7 @@ class KeySearch:
             flying = [furthest, *(n for n in range(furthest + 1, self._plan.answered) if begins[n] <= furthest)]
             return Searched(False, stuck=Stuck(tuple(rows[flying].tolist())))
         if answer == MEMORY_SPENT:
-            return Searched(None, reason=f"{self._tried} steps and all the memory allowed")
+            return Searched(None, reason=f"all the memory allowed was spent after {self.progress}")
         return None
 
 

@@ -14,16 +14,21 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from checkers.engines.search_plan import SearchPlan, look_at_the_clock, slots
 from checkers.models.model import Illegal, Model, State
 
-CONFIGURATIONS: Final = 2_000_000  # the most configurations that are remembered for one key: up to a gigabyte
+MEMORY: Final = 1 << 30  # bytes that the search of one key may take
+_CONFIGURATION: Final = 512  # bytes of one, apart from its masks
+_STEP: Final = 128  # bytes of what is remembered of a step of the model
+FLYING: Final = 1 << 26  # the most operations in flight, counted at each return, that fit into half a gigabyte
 _STATES_TOLD: Final = 8
 _UNSPENT: Final = (0,)
 
 
 class OutOfMemory(Exception):
-    """More configurations than can be remembered."""
+    """More than can be remembered."""
 
 
 class Stuck(NamedTuple):
@@ -54,7 +59,7 @@ class StateSearch:
     """
 
     def __init__(self, plan: SearchPlan, model: Model, deadline: float) -> None:
-        """deadline: of `time.monotonic`, here and in `run`. Raises OutOfTime."""
+        """deadline: of `time.monotonic`, here and in `run`. Raises OutOfTime and OutOfMemory."""
         self.tried = 0  # steps, so far
         self.order: tuple[int, ...] | None = None  # rows in an order that explains everything, if the search found one
         self._model = model
@@ -68,10 +73,13 @@ class StateSearch:
         # A heap: (- event, how many are spent, how many in flight are placed, - how many came before, node).
         self._open: list[tuple[int, int, int, int, _Node]] = []
         self._met = 0
+        self._memory = MEMORY
         self.furthest = 0  # the furthest event that was reached
         self._there: dict[int, None] = {}
         begins: list[int] = plan.begins.tolist()
         events = plan.answered
+        if (np.arange(events) - plan.begins[:events]).sum() > FLYING:
+            raise OutOfMemory
         self._changing: list[list[int]] = [[] for _ in range(events)]
         self._reading: list[list[int]] = [[] for _ in range(events)]
         self._arriving: list[list[int]] = [[] for _ in range(events)]
@@ -87,7 +95,7 @@ class StateSearch:
             if not n & 1023:
                 look_at_the_clock(self._deadline)
         self._bits = [1 << bit for bit in slots(plan.begins, events)[0].tolist()]
-        self._unknown = [(n, begins[n], 1 << place) for place, n in enumerate(range(events, len(begins)))]
+        self._unknown = [(n, begins[n]) for n in range(events, len(begins))]
 
     def run(self, steps: int) -> bool:
         """Whether the search has ended: `order` then is the answer. Stops after so many more steps.
@@ -114,7 +122,7 @@ class StateSearch:
             if n < self._plan.answered:
                 mask, spent = here.mask | self._bits[n], here.spent
             elif state != here.state:
-                mask, spent = here.mask, here.spent | self._unknown[n - self._plan.answered][2]
+                mask, spent = here.mask, here.spent | 1 << n - self._plan.answered
             else:
                 continue
             if self._enter(_Node(here.event, mask, spent, state, here, [n])):
@@ -133,16 +141,16 @@ class StateSearch:
 
     def _candidates(self, here: _Node) -> Iterator[int]:
         """Operations that may be placed next, one of each kind: answered ones by their returns, then unknown ones."""
-        kinds, event, mask, spent = self._kinds, here.event, here.mask, here.spent
+        kinds, event, mask, spent, answered = self._kinds, here.event, here.mask, here.spent, self._plan.answered
         tried = set()
         for n in self._changing[event]:
             if not mask & self._bits[n] and kinds[n] not in tried:
                 tried.add(kinds[n])
                 yield n
-        for n, begin, bit in self._unknown:
+        for n, begin in self._unknown:
             if begin > event:
                 break
-            if not spent & bit and kinds[n] not in tried:
+            if kinds[n] not in tried and not spent >> n - answered & 1:
                 tried.add(kinds[n])
                 yield n
 
@@ -186,7 +194,8 @@ class StateSearch:
         for fewer in seen:
             if not fewer & ~spent:
                 return False
-        if self._met >= CONFIGURATIONS:
+        self._memory -= _CONFIGURATION + (mask.bit_length() + spent.bit_length()) // 8
+        if self._memory < 0:
             raise OutOfMemory
         self._met += 1
         self._memo[key] = [*(more for more in seen if spent & ~more), spent] if spent else _UNSPENT
@@ -205,6 +214,7 @@ class StateSearch:
             if after == len(self._states):
                 self._states.append(made)
             self._moves[kind][state] = after
+            self._memory -= _STEP
         return after
 
     def _path(self, last: _Node) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from checkers.engines.fenced_order import fitted
 from checkers.history.counting import any_of, apart
 from checkers.history.history import History
 from checkers.models.engine_answer import Conflict, EngineAnswer
-from checkers.models.model import Settings
+from checkers.models.model import Settings, Unusable
 from checkers.row_format import ACQUIRES, NESTED, NONE, SHARED, F, Outcome
 
 NOT_LARGER: Final = "token-not-larger"
@@ -16,12 +16,16 @@ REPEATED: Final = "token-repeated"
 
 
 def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
-    """Decides every key. Unknown acquires, those without a token and those inside the own hold impose nothing."""
+    """Decides every key. Unknown acquires, those without a token and those inside the own hold impose nothing.
+    Raises Unusable if no grant has a token.
+    """
     del settings
     c = history.columns
     answered = any_of(c["f"], (*ACQUIRES, F.RELEASE)) & (c["outcome"] == Outcome.OK)
     counts = answered & (c["f"] != F.RELEASE) & (c["token"] != NONE) & (c["flags"] & NESTED == 0)
     grants = np.flatnonzero(counts)
+    if not len(grants) and (answered & (c["f"] != F.RELEASE)).any():
+        raise Unusable("no grant has a token")
     grants = grants[np.lexsort((c["token"][grants], c["key"][grants]))]
     key, token, shared = c["key"][grants], c["token"][grants], c["flags"][grants] & SHARED != 0
     sent, returned = apart((key, c["inv"][grants]), (key, c["ret"][grants])).places

@@ -19,7 +19,7 @@ FIELDS: Final = (*NUMBERS, *ATOMS)
 """The fields of an event that have a meaning here. All other fields are read and passed over."""
 
 NEEDED: Final = ("process", "type", "f")  # what every event must say
-_LARGEST: Final = 1 << 61  # leaves room to shift times and to add a TTL
+LARGEST: Final = 1 << 61  # leaves room to shift times and to add a TTL
 
 
 class EventColumns:
@@ -74,8 +74,8 @@ class EventColumns:
                     self.columns[field] = np.concatenate((self.column(field), more))[order]
             self.line = line[order]
         for field in (name for name in NUMBERS if name in self.columns):
-            numbers, low = self.columns[field], -_LARGEST if field in ("time", "index") else 0
-            bad = (numbers != UNSAID) & ((numbers < low) | (numbers >= _LARGEST))
+            numbers, low = self.columns[field], -LARGEST if field in ("time", "index") else 0
+            bad = (numbers != UNSAID) & ((numbers < low) | (numbers >= LARGEST))
             if bad.any():
                 at = int(np.argmax(bad))
                 raise self.source.bad(int(self.line[at]), f"{field} {numbers[at]} is out of range")
@@ -92,7 +92,7 @@ class EventColumns:
             value = int(value)
         if type(value) is not int:
             raise self.source.bad(line, f"{field} is {shown(spelled(value))}, not a whole number")
-        if abs(value) >= _LARGEST:
+        if abs(value) >= LARGEST:
             raise self.source.bad(line, f"{field} {shown(str(value))} is out of range")
         return value
 

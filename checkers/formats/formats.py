@@ -36,9 +36,9 @@ _BLANK: Final = re.compile(rb"(?:[\s,\xef\xbb\xbf]|;[^\n]*+)*+")
 _BINARIES: Final = (
     (b"JEPSEN", "Jepsen's binary test file: read its history.edn"),
     (b"FENCEREC", "one worker's recording: the trial's columnar file (.arrow) holds the history"),
-    (b"\x1f\x8b", "compressed (gzip)"),
-    (b"PK\x03\x04", "compressed (zip)"),
-    (b"\x28\xb5\x2f\xfd", "compressed (zstd)"),
+    (b"\x1f\x8b", "compressed (gzip): unpack it first"),
+    (b"PK\x03\x04", "compressed (zip): unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed (zstd): unpack it first"),
 )
 
 
@@ -97,6 +97,8 @@ def parse(path: Path, data: bytes) -> Loaded:
     if family == Family.JSONL and (events.column("time") == UNSAID).any():
         family = Family.FOREIGN_JSONL
     happened = ordered(events, timed=family.timed)
+    if not (happened.process >= 0).any():
+        raise BadHistory(f"{path}: no event but those of the nemesis")
     operations, faults = pair(events, happened), intervals(events, happened)
     in_values = family in (Family.TEXT, Family.LOG)
     parsed = history(path.name, operations, faults, timed=family.timed, errors_as_values=in_values)

@@ -6,12 +6,12 @@ from typing import Final
 import numpy as np
 
 from checkers import row_format
-from checkers.formats.event_columns import UNSAID, different, named
+from checkers.formats.event_columns import LARGEST, UNSAID, different, named
 from checkers.formats.keys_and_values import KeysAndValues
 from checkers.formats.pairing import PairedOperations, meanings, refuse
 from checkers.formats.vocabulary import REASONS, SHARED_WORDS, reason_of, word
 from checkers.history.counting import Array, Ints
-from checkers.history.foreign_values import plain, shown
+from checkers.history.foreign_values import FrozenMap, plain, shown, spelled
 from checkers.history.history import Facts, FaultInterval, History
 from checkers.row_format import ACQUIRES, NONE, SHARED, F, Outcome, Reason
 
@@ -29,7 +29,7 @@ def history(
     columns["key"][:], keys = contents.keys()
     columns["value"][:], columns["base"][:] = contents.values()
     columns["owner"][:] = _owners(ops)
-    token, ttl = ops.either("token"), ops.either("ttl")
+    token, ttl = _tokens(ops, contents), ops.either("ttl")
     columns["token"][:] = np.where(token == UNSAID, NONE, token)
     columns["ttl"][:] = np.where(ttl == UNSAID, 0, ttl)
     columns["session"][:] = ops.either("session") + 1
@@ -62,6 +62,22 @@ def _owners(ops: PairedOperations) -> Ints:
             without = f"no owner, though others name theirs (line {example})"
             ops.refuse(holds & (owner < 0), lambda _: without, ended=True)
     return np.where(owner >= 0, owner + 1, known + 1 + ops.process)
+
+
+def _tokens(ops: PairedOperations, contents: KeysAndValues) -> Ints:
+    """The tokens that events name or, as in Hazelcast's tests, values of grants: ``{:fence 5}``. Raises BadHistory."""
+    token, ended = ops.either("token"), contents.ended
+    granted = np.isin(ops.f, ACQUIRES) & (ops.outcome == Outcome.OK) & (token == UNSAID)
+    fences = np.full(len(contents.atoms.values) + 1, UNSAID)  # the last is for ABSENT
+    for place in different(ended[granted]):
+        value = contents.atoms.values[place]
+        for key, fence in value if isinstance(value, FrozenMap) else ():
+            if word(key) in ("fence", "token") and fence is not None:
+                if type(fence) is not int or not 0 <= fence < LARGEST:
+                    line = ops.line(int(np.argmax(ended == place)), ended=True)
+                    raise ops.events.source.bad(line, f"{shown(spelled(fence))} is not a token")
+                fences[place] = fence
+    return np.where(granted, fences[ended], token)
 
 
 def _errors(ops: PairedOperations, *, errors_as_values: bool) -> tuple[Ints, tuple[str, ...]]:

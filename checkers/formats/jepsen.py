@@ -127,7 +127,9 @@ class _Rest:
     def _add(self, line: int, form: Any) -> None:
         if not isinstance(form, FrozenMap):
             raise self._source.bad(line, f"not a map: {shown(spelled(form))}")
-        self._events.add(line, {_KEYS[key]: value for key, value in form if isinstance(key, str) and key in _KEYS})
+        known = ((_KEYS[key], value) for key, value in form if isinstance(key, str) and key in _KEYS)
+        # Times are only for display, so those that are no whole numbers are passed over.
+        self._events.add(line, {field: value for field, value in known if field != "time" or type(value) is int})
 
 
 def _spans(line: str) -> Iterator[tuple[str, int, int]]:

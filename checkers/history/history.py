@@ -283,8 +283,7 @@ def _digest(text: bytes, columns: Columns) -> bytes:
 
 def bad_row(history: History, row: int, what: str) -> BadHistory:
     """The error that says what is wrong with one operation of a history from elsewhere."""
-    line = "" if history.lines is None else f"line {int(history.lines[row][0])}: "
-    return BadHistory(f"{history.facts.lane}: {line}{what}")
+    return BadHistory(f"{f'row {row}' if history.lines is None else f'line {int(history.lines[row][0])}'}: {what}")
 
 
 def malformed(history: History) -> str | None:

@@ -8,8 +8,9 @@ from itertools import accumulate, groupby, islice
 from operator import attrgetter, xor
 from typing import Any, NamedTuple, Self
 
+from checkers.history.foreign_values import shown, spelled
 from checkers.history.history import History, bad_row
-from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Settings, State
+from checkers.models.model import ILLEGAL, UNSET, Deduction, Illegal, Model, Operation, Settings, State, Unusable
 from checkers.models.operations import Operations
 from checkers.models.registers import says_nothing
 from checkers.row_format import NONE, F, Outcome
@@ -124,8 +125,10 @@ class SetModel(Accumulator):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        given = settings.initial
-        self.initial: State = Elements(given if isinstance(given, (tuple, list, set, frozenset)) else ())
+        given = () if settings.initial is UNSET else collection(settings.initial)
+        if given is None:
+            raise Unusable(f"the initial value {shown(spelled(settings.initial))} is not a collection")
+        self.initial: State = Elements(given)
 
     def step(self, state: Elements, operation: Operation) -> State | Illegal:
         if operation.f == F.ADD:
@@ -182,7 +185,9 @@ class Counter(Accumulator):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self.initial: State = settings.initial if is_number(settings.initial) else 0
+        self.initial: State = 0 if settings.initial is UNSET else settings.initial
+        if not is_number(self.initial):
+            raise Unusable(f"the initial value {shown(spelled(self.initial))} is not a number")
 
     @classmethod
     def of(cls, history: History, settings: Settings) -> Self:
@@ -191,7 +196,7 @@ class Counter(Accumulator):
         for row in ((c["f"] == F.ADD) & (c["outcome"] != Outcome.FAIL)).nonzero()[0].tolist() if history.values else ():
             value = int(c["value"][row])
             if value != NONE and history.values[value] is not None and not is_number(history.values[value]):
-                raise bad_row(history, row, f"cannot add {history.values[value]!r} to a counter")
+                raise bad_row(history, row, f"cannot add {shown(spelled(history.values[value]))} to a counter")
         return super().of(history, settings)
 
     def step(self, state: State, operation: Operation) -> State | Illegal:

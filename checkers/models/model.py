@@ -15,7 +15,7 @@ from checkers.models.operations import Operation as Operation
 from checkers.models.operations import Operations
 
 
-class Unusable(Exception):
+class Unusable(ValueError):
     """A usage error: a fact that the model needs is missing, or the history is not of its class. Tells row or line."""
 
 
@@ -101,3 +101,4 @@ class Settings:
     nil_read: Literal["value", "unknown"] = "value"
     strict_try: bool = False  # whether a failed try-acquire, refused because held, proves that somebody held
     store: str = "fence-writes"  # rule of a fenced store: a store mode of `Facts`
+    budget: float = 60.0  # seconds after which a judgement is given up as unknown

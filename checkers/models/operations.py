@@ -119,6 +119,7 @@ class Operations:
         self.rows = rows
         self._lookups = 0
         self._sorted: dict[str, tuple[Ints, Array]] = {}
+        self._latest: dict[tuple[F, ...], tuple[Ints, Ints, Ints]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -182,6 +183,18 @@ class Operations:
         rows, numbers = self._sorted[name]
         parts = [rows[slice(*np.searchsorted(numbers, (value, value + 1)))] for value in wanted]
         return np.sort(np.concatenate(parts)) if parts else rows[:0]
+
+    def latest(self, *kinds: F, before: int) -> tuple[int, int]:
+        """Row and invocation of what was invoked last of all of these kinds acknowledged by then; (`NONE`, 0): none."""
+        if kinds not in self._latest:
+            rows = self.rows[any_of(self.array("f"), kinds) & (self.array("outcome") == int(_OK))]
+            rows = rows[np.argsort(column(self.history, "ret", rows), kind="stable")]
+            ret, inv = (column(self.history, name, rows) for name in ("ret", "inv"))
+            newest = np.maximum.accumulate(np.where(inv == np.maximum.accumulate(inv), np.arange(len(rows)), 0))
+            self._latest[kinds] = ret, rows[newest], inv[newest]
+        ret, rows, inv = self._latest[kinds]
+        place = int(np.searchsorted(ret, before)) - 1
+        return (int(rows[place]), int(inv[place])) if place >= 0 else (NONE, 0)
 
     def _made(self, rows: Ints) -> Iterator[Operation]:
         words, fields = self.history.once(_words), list[Iterable[Any]]()

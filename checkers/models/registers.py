@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from checkers.history.foreign_values import FrozenMap
+from checkers.history.foreign_values import FrozenMap, shown, spelled
 from checkers.history.history import History, bad_row
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
 from checkers.models.operations import Operations
@@ -16,6 +16,17 @@ _CAS: Final = F.CAS
 def says_nothing(read: Operation, settings: Settings) -> bool:
     """Whether a read proves nothing: it has no answer, or no value, or a nil that means that the value is not known."""
     return read.unknown or read.value is UNSET or (read.value is None and settings.nil_read == "unknown")
+
+
+def writers(seer: Operation, value: Any, peers: Operations, *kinds: F) -> Iterable[int]:
+    """Rows that can have written what `seer` saw. Where others were overwritten before it, the row that came between
+    as well (without it they could have been seen), and if nothing else can have written it, the last of the others.
+    """
+    last, since = peers.latest(*kinds, before=seer.inv)
+    could = peers.where(*kinds, value=value, meets=(0, seer.ret))
+    wrote = [peer for peer in could if not peer.failed and peer.row != seer.row]
+    rows = [peer.row for peer in wrote if peer.ret >= since]
+    return rows if len(rows) == len(wrote) else [*(rows or [wrote[-1].row]), last]
 
 
 class RegisterModel(Model):
@@ -44,10 +55,10 @@ class RegisterModel(Model):
         return operation.f == _WRITE
 
     def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
-        """A read needs the writes of its value. Other operations need nothing: they only end the value before them."""
+        """A read needs the `writers` of its value. Others need nothing: they only end the value before them."""
         if operation.f != F.READ or says_nothing(operation, self._settings):
             return ()
-        return (peer.row for peer in peers.where(F.WRITE, value=operation.value))
+        return writers(operation, operation.value, peers, F.WRITE)
 
 
 class CasRegister(RegisterModel):
@@ -69,13 +80,13 @@ class CasRegister(RegisterModel):
         return operation.f == _CAS and self._settings.failed_cas == "observes"
 
     def needs(self, operation: Operation, peers: Operations) -> Iterable[int] | None:
-        """The writes of the value that was read or expected; a failed compare-and-set needs all that came before it."""
+        """The `writers` of what was read or expected; a failed compare-and-set needs all that came before it."""
         if operation.f == F.CAS and operation.failed:
             return None
         if operation.f == F.WRITE or (operation.f == F.READ and says_nothing(operation, self._settings)):
             return ()
         value = operation.base if operation.f == F.CAS else operation.value
-        return (peer.row for peer in peers.where(F.WRITE, F.CAS, value=value))
+        return writers(operation, value, peers, F.WRITE, F.CAS)
 
 
 class Micro(NamedTuple):
@@ -99,10 +110,10 @@ def micro_operations(operation: Operation) -> Sequence[Micro]:
 def parts_of(transaction: Any) -> Sequence[Micro]:
     """The reads and writes of a transaction. Raises ValueError if it holds anything else."""
     if not isinstance(transaction, tuple):
-        raise ValueError(f"a transaction is a sequence, not {transaction!r}")  # noqa: TRY004
+        raise ValueError(f"a transaction is a sequence, not {shown(spelled(transaction))}")  # noqa: TRY004
     for part in transaction:
         if not isinstance(part, tuple) or len(part) != 3 or not isinstance(part[0], str) or part[0] not in _KINDS:
-            raise ValueError(f"a transaction reads and writes keys; {part!r} does neither")
+            raise ValueError(f"a transaction reads and writes keys; {shown(spelled(part))} does neither")
     return [Micro(_KINDS[kind], key, value) for kind, key, value in transaction]
 
 

@@ -24,14 +24,14 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
     """None if the rows prove the result and, where it is invalid, none of them can be spared; else what is wrong."""
     if valid:
         return proven(history, settings, valid, rows)
+    if len(rows) > FEW:
+        return f"more than {FEW} rows: it was not tried whether any can be spared"
     kind = _kind(history)
     near = _near(history, rows)
     wrong = proven(_only(history, kind, near), settings, valid, np.searchsorted(near, rows).tolist())
     if wrong is not None:
         return wrong
-    if len(rows) > FEW:
-        return f"more than {FEW} rows: it was not tried whether any can be spared"
-    alone = _only(history, kind, sorted(rows))
+    alone, settings = _only(history, kind, sorted(rows)), replace(settings, budget=settings.budget / len(rows))
     e = LeaseEvents(alone, settings)
     for row, original in enumerate(sorted(rows)):
         part = _part(e, row)

@@ -11,7 +11,7 @@ from checkers.models.model import Settings
 from checkers.proofs.lease_events import LeaseEvents
 from checkers.row_format import ACQUIRES, F
 
-STEPS: Final = 1_000_000  # states; then the verifier gives up showing that no order explains some rows
+STEPS: Final = 20_000  # states a second of the budget; then the verifier gives up showing that no order explains rows
 EXPLAINED: Final = "some order explains these rows"
 
 
@@ -84,7 +84,7 @@ def certify(history: History, settings: Settings, valid: bool, rows: Sequence[in
     if valid and (len(set(rows)) != len(rows) or needed - set(rows)):
         return "an operation is missing, or stands there twice"
     known, todo = set[object](), [_State(0, {}, {}, {}, set(), set())]
-    while todo and len(known) <= STEPS:
+    while todo and len(known) <= STEPS * settings.budget:
         state = todo.pop()
         left = rows[len(state.placed) :][:1] if valid else [row for row in rows if row not in state.placed]
         horizon = min((e.end(row) for row in left if valid or row in needed), default=-1)

@@ -4,8 +4,10 @@ It shares no code with engines and search, only the history, the model, and what
 Valid: an order of linearization points, replayed. Invalid: a few operations, all of whose orders are tried.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 
+from checkers.history.finding import OutOfBudget
 from checkers.history.history import History
 from checkers.models.all_models import Specification
 from checkers.models.model import Illegal, Model, Operation, Settings, State
@@ -42,8 +44,9 @@ def verify_valid(history: History, statement: Specification, settings: Settings,
 def verify_invalid(history: History, statement: Specification, settings: Settings, rows: Sequence[int]) -> str | None:
     """None if these operations alone prove the history invalid and none can be spared, else what is wrong.
 
-    They are of one key, closed under `Model.needs`, and have no order; without any one and those that need it, they do.
+    They are of one key, closed under `Model.needs`, and have no order, but without any one they do. Raises OutOfBudget.
     """
+    deadline = time.monotonic() + settings.budget
     model = statement.make(history, settings)
     if model is None:
         return statement.certify(history, settings, False, rows) if statement.certify else "nothing can verify this"
@@ -58,13 +61,13 @@ def verify_invalid(history: History, statement: Specification, settings: Setting
     for row in rows:
         if not needs[row] <= set(rows):
             return f"row {row} needs row {min(needs[row] - set(rows))}, which is missing"
-    if _explained(model, [counting[row] for row in rows]):
+    if _explained(model, [counting[row] for row in rows], deadline):
         return "some order explains all of them"
     for row in rows:
         rest = set(rows) - {row}
         while unmet := {r for r in rest if not needs[r] - {r} <= rest}:
             rest -= unmet
-        if not _explained(model, [counting[r] for r in rest]):
+        if not _explained(model, [counting[r] for r in rest], deadline):
             return f"row {row} can be left out"
     return None
 
@@ -75,13 +78,15 @@ def _needs(model: Model, o: Operation, peers: Operations) -> set[int]:
     return set(earlier if rows is None else rows)
 
 
-def _explained(model: Model, operations: Iterable[Operation]) -> bool:
+def _explained(model: Model, operations: Iterable[Operation], deadline: float) -> bool:
     """Whether some order explains them: tries all that respect real time, each pair (what is left, state) once."""
     ordered = sorted(operations, key=lambda o: o.ret)
     answered = sum(1 << n for n, o in enumerate(ordered) if not o.unknown)
     todo = [((1 << len(ordered)) - 1, model.initial)]
     seen = set(todo)
     while todo:
+        if time.monotonic() > deadline:
+            raise OutOfBudget("there are too many orders to try")
         left, state = todo.pop()
         if not left & answered:
             return True

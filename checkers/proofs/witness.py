@@ -17,7 +17,7 @@ from checkers.history.history import History
 from checkers.models.all_models import Specification
 from checkers.models.model import UNSET, Model, Operation
 from checkers.models.operations import Operations
-from checkers.properties.conclusions import CONCLUSIONS
+from checkers.properties.conclusions import CONCLUSIONS_OF_MODELS
 from checkers.row_format import LATE, NONE, F, Reason
 
 TOLD: Final = 40  # operations that get a sentence; of more, the last ones
@@ -55,7 +55,8 @@ def tell(
     teller = _Teller(history, statement)
     ordered = sorted(operations, key=lambda o: (o.inv if o.unknown else o.ret, o.row))
     left_out = [f"{len(ordered) - TOLD} operations came before these."] if len(ordered) > TOLD else []
-    story = [*left_out, *map(teller.sentence, ordered[-TOLD:]), CONCLUSIONS.get(kind, CONCLUSIONS["no-order"])]
+    conclusion = CONCLUSIONS_OF_MODELS.get(kind, CONCLUSIONS_OF_MODELS["no-order"])
+    story = [*left_out, *map(teller.sentence, ordered[-TOLD:]), conclusion]
     if model is not None:
         story += teller.should(operations, model)
     return tuple(story)

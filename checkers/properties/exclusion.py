@@ -111,8 +111,10 @@ def _across_keys(view: View, problem: Problem, holds: Sequence[Hold]) -> tuple[l
     alone = len(several) == len({session for session, _ in several})
     if view.facts.lease not in IN_SESSIONS or alone or any(hold.shared for hold in holds):
         return [], []
-    solution = solve_sessions(problem, SECONDS_ACROSS)
-    conflicting = [[holds[n] for n in fewest_grants(problem, grants)] for grants in solution.conflicts.values()]
+    deadline = time.monotonic() + SECONDS_ACROSS
+    solution = solve_sessions(problem, deadline)
+    conflicts = solution.conflicts.values()
+    conflicting = [[holds[n] for n in fewest_grants(problem, grants, deadline)] for grants in conflicts]
     return [_finding(conflict) for conflict in conflicting], sorted(set(solution.undecided.values()))
 
 

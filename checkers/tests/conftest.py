@@ -17,5 +17,6 @@ HOUR = 3600.0  # seconds
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fenced_store, "search", partial(search, seconds=HOUR))
     monkeypatch.setattr(leases, "MINIMIZING", HOUR)
+    monkeypatch.setattr(leases, "SECONDS", HOUR)
     monkeypatch.setattr(linearizability, "SHRINKING", HOUR)
     monkeypatch.setattr(witness, "_SECONDS", HOUR)

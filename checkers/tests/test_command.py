@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 from checkers import __main__ as command
 from checkers.bench.generate import GENERATORS, HistoryShape
+from checkers.command import judge_file
 from checkers.engines import kernel
 from checkers.history.history import save
 from checkers.models.all_models import MODELS
@@ -167,7 +169,7 @@ def test_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str,
         assert answer["witness"] is answer["reason"] is None
     else:
         assert answer["reason"] == answer["witness"]["kind"]
-        assert answer["witness"]["story"]
+        assert re.findall(r"\{[a-z]", "".join(answer["witness"]["story"])) == []  # nothing is left to be filled in
         assert all(operation["lines"] for operation in answer["witness"]["operations"])
 
 
@@ -189,13 +191,17 @@ def test_verdicts_are_printed_in_words(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", [STALE, FRESH, TWO_HOLD, LEASES])
-def test_explain_adds_a_proof_and_measures(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_explain_adds_a_proof_and_measures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     model = "lease" if text == LEASES else "mutex" if text == TWO_HOLD else "register"
     _, answer = judge(tmp_path, capsys, text, "--model", model, "--explain", "--ttl", "1")
     assert answer["proof"] == "verified"
     assert answer["measures"]
-    command.main([str(tmp_path / "history"), "--model", model, "--explain", "--ttl", "1"])
-    assert "The proof was verified" in capsys.readouterr().out
+    for most, words in ((5, "The proof was verified"), (1, "The proof was not verified: it is too long")):
+        monkeypatch.setattr(judge_file, "VERIFIED", most)
+        command.main([str(tmp_path / "history"), "--model", model, "--explain", "--ttl", "1"])
+        assert words in capsys.readouterr().out
 
 
 def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,6 +220,11 @@ def test_a_budget_that_is_spent(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ("", "--model mutex", "history"),
     ("nonsense\n", "--model mutex", "history:1"),
     (TWO_HOLD, "--model lease --ttl 1", "needs times"),
+    (TWO_HOLD, "--model fencing-tokens", "no grant has a token"),
+    (calls("0 ok add 1"), "--model counter --initial x", 'model counter: the initial value "x" is not a number'),
+    (WORD.replace('"x"', "1"), "--model register --initial true", "--initial: 1 and true are both values here"),
+    (calls("0 ok add 1"), "--model set-full --initial 5", "model set-full: the initial value 5 is not a collection"),
+    (calls('0 ok txn [["append","x",1]]'), "--model multi-register", "history: line 1: a transaction reads and writes"),
     ("[" * 100_000, "--model register", "history"),
 )
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: str, said: str) -> None:

@@ -23,7 +23,7 @@ from checkers.row_format import F
 from checkers.tests.acts import Act, history_of
 from checkers.tests.build import FACTS, cases, there
 
-PLAIN = Settings()
+PLAIN, NO_TIME = Settings(), Settings(budget=0)
 
 
 def act(f: F, value: Any, inv: int, ret: int, outcome: str = "ok", **more: Any) -> Act:
@@ -110,7 +110,7 @@ def test_transactions_read_and_write_several_registers_at_once() -> None:
 
 
 def test_a_malformed_transaction_or_addition_is_refused() -> None:
-    with pytest.raises(BadHistory, match="'x'"):
+    with pytest.raises(BadHistory, match='"x"'):
         Counter.of(history_of([add("x", 1, 2)]), PLAIN)
     for odd in (5, (("x", "y"),), (("add", "x", 1),)):
         history = history_of([Act(F.TRANSACT, "ok", odd, 1, 2)])
@@ -175,10 +175,10 @@ def test_each_model_names_the_operations_that_an_operation_needs() -> None:
 
 def test_sets_and_counters_of_many_unanswered_additions_need_no_search() -> None:
     acts = [*[add(n, n, 0, "info") for n in range(1, 100)], *(add(n, n, 0, "info") for n in range(101, 200))]
-    assert decide(history_of([*acts, read(tuple(range(1, 100)), 500, 501)]), "set", PLAIN, 0).valid
+    assert decide(history_of([*acts, read(tuple(range(1, 100)), 500, 501)]), "set", NO_TIME).valid
     once = [act._replace(value=1) for act in acts]
-    assert decide(history_of([*once, read(99, 500, 501)]), "counter", PLAIN, 0).valid
-    assert decide(history_of([*once, read(199, 500, 501)]), "counter", PLAIN, 0).valid is False
+    assert decide(history_of([*once, read(99, 500, 501)]), "counter", NO_TIME).valid
+    assert decide(history_of([*once, read(199, 500, 501)]), "counter", NO_TIME).valid is False
 
 
 def test_a_lost_element_is_reported_with_its_rows() -> None:

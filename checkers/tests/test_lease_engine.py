@@ -194,10 +194,10 @@ def test_impossible_sessions_are_refused() -> None:
 
 
 def test_a_spent_budget_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_time = lease(both(10).history(), Settings(budget=0))
     monkeypatch.setattr(lease_sessions, "WORK", 5)
-    answer = lease(both(10).history(), Settings())
-    assert not answer.conflicts
-    assert set(answer.undecided) == {0, 1}
+    for answer in (no_time, lease(both(10).history(), Settings())):
+        assert (answer.conflicts, set(answer.undecided)) == ((), {0, 1})
 
 
 def test_wrong_proofs_are_not_accepted() -> None:

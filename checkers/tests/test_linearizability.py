@@ -80,7 +80,7 @@ def test_invalid_beats_unknown() -> None:
     history = book.read(1100, 1101, 5, 9).history()
     rows = tuple(np.flatnonzero(history.columns["key"] == 1).tolist())
     statement = engine(EngineAnswer((Conflict("stale-read", 1, rows),), {0: "it cannot tell"}, nothing))
-    judged = decide(history, statement, SETTINGS, 5.0)
+    judged = decide(history, statement, replace(SETTINGS, budget=5.0))
     assert (judged.valid, judged.key, judged.kind) == (False, 1, "stale-read")
     assert verify_invalid(history, statement, SETTINGS, judged.rows) is None
 
@@ -104,7 +104,7 @@ def test_a_budget_that_is_spent_is_unknown_and_names_the_keys() -> None:
     book = Book(keys=("a", "b\x1b[2J", "c", "d"))
     for key in range(4):
         book.write(1, 2, 1, 7, key=key).read(3, 4, 1, 7, key=key)
-    judged = decide(book.history(), REGISTER, SETTINGS, 0.0)
+    judged = decide(book.history(), REGISTER, replace(SETTINGS, budget=0.0))
     assert judged.valid is None
     assert judged.reason == (
         "key a: the budget was spent with 2 operations; key b\\x1b[2J: the budget was spent with 2 operations; "

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checkers.engines import search_states
 from checkers.engines.kernel import always
 from checkers.engines.search import Searched, search, search_keys
 from checkers.engines.search_plan import plan
 from checkers.engines.search_states import StateSearch
 from checkers.engines.search_table import FOUND, MEMORY_SPENT, NONE_FOUND, STEPS_SPENT, search_table, table
+from checkers.history.finding import OutOfBudget
 from checkers.history.history import History
 from checkers.models.all_models import MODELS, Specification
 from checkers.models.model import ILLEGAL, UNSET, Illegal, Model, Operation, Settings, State
@@ -128,6 +130,20 @@ def test_a_table_is_given_up_where_steps_or_memory_are_spent() -> None:
     with always(compiled=False):
         assert search_table(made, 20, 1_000_000).answer == STEPS_SPENT
         assert search_table(made, 1_000_000, 20).answer == MEMORY_SPENT
+
+
+def test_configurations_of_a_table_are_small_however_long_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.engines.search.TABLE_AFTER", 0)
+    monkeypatch.setattr("checkers.engines.search.FIRST_STEPS", 10)
+    monkeypatch.setattr("checkers.engines.search.TABLE_BYTES", 300 * 5_000)
+    assert search(of(long(5_000, values=5))[:-1], Cell()).valid
+
+
+@pytest.mark.parametrize("limit", ["MEMORY", "FLYING"])
+def test_a_search_is_given_up_where_memory_is_spent(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(search_states, limit, 5)
+    answer = search(of(overlapping(100)), Cell())
+    assert (answer.valid, answer.reason) == (None, "all the memory allowed was spent after 0 steps on 100 operations")
 
 
 def test_the_budget_is_honoured_where_steps_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +290,8 @@ def test_only_a_full_possible_order_is_a_proof(model: str, book: Book, order: Se
     "model, book, rows, wrong",
     ("one can be left out", "register", BAD, (0, 1, 2, 3), "row 3 can be left out"),
     ("one that is needed is missing", "register", BAD, (1, 2), "row 2 needs row 0, which is missing"),
-    ("some order explains them", "register", BAD, (0, 2), "some order explains all of them"),
+    ("what came between is missing", "register", BAD.then().write(5, 9, 3, 7), (2, 4), "row 2 needs row 1, which"),
+    ("some order explains them", "register", BAD, (0,), "some order explains all of them"),
     ("one twice", "register", BAD, (0, 1, 2, 2), "one of them twice"),
     ("none", "register", BAD, (), "none"),
     ("several keys", "register", BAD.then().write(1, 2, 1, 7, key=1), (0, 1, 2, 4), "several keys"),
@@ -286,6 +303,11 @@ def test_only_a_full_possible_order_is_a_proof(model: str, book: Book, order: Se
 def test_only_a_least_contradiction_is_a_proof(model: str, book: Book, rows: Sequence[int], wrong: str | None) -> None:
     found = verify_invalid(book.history(), MODELS[model], SETTINGS, rows)
     assert found is None if wrong is None else wrong in str(found)
+
+
+def test_a_proof_of_which_too_many_orders_must_be_tried_is_neither_right_nor_wrong() -> None:
+    with pytest.raises(OutOfBudget):
+        verify_invalid(BAD.history(), MODELS["register"], Settings(budget=-1), (0, 1, 2))
 
 
 def test_a_class_without_a_specification_has_its_own_verifier() -> None:
@@ -319,16 +341,18 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def long(count: int) -> Book:
-    """A correct register, read after each write. The last read returns a value that had been overwritten."""
+def long(count: int, values: int = 1 << 20) -> Book:
+    """A correct register, read after each write. The last read returns a value that had been overwritten.
+    values: how many there are; they are written again and again.
+    """
     book = Book(keys=("a",))
     for n in range(count):
-        book.write(10 * n + 1, 10 * n + 2, 1, n).read(10 * n + 3, 10 * n + 4, 2, n)
-    return book.read(10 * count + 1, 10 * count + 2, 3, count - 2)
+        book.write(10 * n + 1, 10 * n + 2, 1, n % values).read(10 * n + 3, 10 * n + 4, 2, n % values)
+    return book.read(10 * count + 1, 10 * count + 2, 3, (count - 2) % values)
 
 
-def test_the_shrinker_leaves_only_the_needed_rows() -> None:
-    book = long(50)
+@pytest.mark.parametrize("book", [long(50), long(50, values=5)])
+def test_the_shrinker_leaves_only_the_needed_rows(book: Book) -> None:
     shrunk = shrink(of(book), register(book), [100], FAR)
     rows = shrunk.rows or ()
     assert verify_invalid(book.history(), MODELS["register"], SETTINGS, rows) is None

@@ -136,8 +136,8 @@ def _wrong(history: History, modules: AlteredModules, model: str, seconds: float
 
     with mock.patch.object(all_models, "resolve_name", named):  # models name their engines by their modules
         try:
-            theirs = modules.module("checkers.models.model").Settings(permits=settings.permits)
-            answer = modules.module("checkers.linearizability").decide(history, statement, theirs, seconds)
+            theirs = modules.module("checkers.models.model").Settings(permits=settings.permits, budget=seconds)
+            answer = modules.module("checkers.linearizability").decide(history, statement, theirs)
             proof = answer.order().tolist() if answer.valid else answer.rows
         except modules.module("checkers.models.user_model").ModelError:
             return None
