@@ -45,8 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(good.history(), path / "good.arrow")
     bad = Book(keys=("a",), lane="bad").acquire(1, 2, 1).release(50, 51, 1).acquire(3, 4, 2).release(9, 10, 2)
     save(bad.acquire(4, 5, 3).release(9, 10, 3).history(), path / "bad.arrow")
-    unknown = Book(keys=("a",), store="of-tomorrow").acquire(1, 2, 1).write(3, 4, 1, 5)
-    save(unknown.history(), path / "unknown.arrow")
+    save(Book(keys=("a",), store="of-tomorrow").acquire(1, 2, 1).write(3, 4, 1, 5).history(), path / "unknown.arrow")
     (path / "damaged.arrow").write_bytes((path / "good.arrow").read_bytes()[:-20])
     save(Book(properties=("of-tomorrow",)).acquire(1, 2, 1).history(), path / "later.arrow")
     (path / "empty").mkdir()
@@ -276,8 +275,7 @@ def test_a_recording_may_be_judged_under_a_model(tmp_path: Path, run: Run) -> No
 
 
 def as_a_process(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False)
+    return subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False)
 
 
 def test_file_names_that_are_no_text_are_accepted(tmp_path: Path) -> None:

@@ -74,8 +74,7 @@ def test_values_written_twice_are_left_to_the_search_unless_nobody_saw_them() ->
 
 
 def test_repeated_values_do_not_hide_a_contradiction() -> None:
-    twice = [write(1, 1, 2), write(1, 3, 4), read(1, 5, 6)]
-    answer = asked([*twice, write(2, 7, 8), write(3, 9, 10), read(2, 11, 12)])
+    answer = asked([write(1, 1, 2), write(1, 3, 4), read(1, 5, 6), write(2, 7, 8), write(3, 9, 10), read(2, 11, 12)])
     assert [conflict.kind for conflict in answer.conflicts] == ["no-order-of-values"]
     assert not answer.undecided
     early = [read(1, 1, 2), write(1, 3, 4), write(1, 3, 4)]

@@ -202,8 +202,7 @@ def test_the_rule_of_the_lane_overrides_that_of_the_settings() -> None:
 def test_tokens_and_values_of_any_size(factor: int) -> None:
     book = store("fence-writes")
     for n in range(300):  # tokens fall: each refused but the first
-        outcome = OK if n == 0 else FAIL
-        book.write(2 * n + 1, 2 * n + 2, 1, (n - 150) * factor, outcome, token=(150 - n) * factor)
+        book.write(2 * n + 1, 2 * n + 2, 1, (n - 150) * factor, FAIL if n else OK, token=(150 - n) * factor)
     assert only(book)[0] == "valid"
     assert only(book.write(700, 701, 1, 9, token=(-150) * factor))[0] == "stale-write-accepted"
 

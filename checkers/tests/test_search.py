@@ -116,8 +116,7 @@ def forms(operations: Operations, steps: int) -> Iterator[tuple[str, bool, Searc
 
 
 def test_a_table_merges_operations_with_the_same_effect() -> None:
-    book = Book().write(1, 2, 1, 7).write(1, 0, 2, 7, INFO).read(3, 4, 3, 7)
-    planned = plan(of(book), Cell(), FAR)
+    planned = plan(of(Book().write(1, 2, 1, 7).write(1, 0, 2, 7, INFO).read(3, 4, 3, 7)), Cell(), FAR)
     assert len(planned.examples) == 3
     made = there(table(planned, Cell(), 100, FAR))
     assert len(set(made.kinds.tolist())) == 2

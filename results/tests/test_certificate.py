@@ -139,8 +139,7 @@ def test_three_times_slower_is_a_regression_but_not_while_versions_change() -> N
     slow, made = timed(1.0, 3.0), timed(1.0, 1.0, 9.0, 9.0)
     assert (slow.decision, made.decision) == (Decision.REGRESSION, Decision.NO_REGRESSION)
     assert "times what it was" in sentence(slow)
-    gaps = {(one.measure, one.stage) for one in made.handover_gaps}
-    assert gaps == {*product(("recovery", "longest gap"), TOGETHER)}
+    assert {(one.measure, one.stage) for one in made.handover_gaps} == {*product(("recovery", "longest gap"), TOGETHER)}
     assert all(one.worst >= one.middle > 0 and (one.trials, one.unit) == (1, "s") for one in made.handover_gaps)
 
 

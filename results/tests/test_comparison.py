@@ -112,8 +112,7 @@ def test_different_cells_and_cells_that_do_not_apply_are_not_compared(field: str
 
 @pytest.mark.parametrize("problem", ["redis-1: aborted: a worker hung", "redis-1/verdicts.json: not JSON"])
 def test_a_trial_that_was_left_out_loses_evidence_that_the_other_run_has(problem: str) -> None:
-    page = Path("run/trials/redis-1/index.html")
-    both, gone = cell(Verdict.UPHELD, fault="other"), cell(Verdict.UPHELD, page=page)
+    both, gone = cell(Verdict.UPHELD, fault="other"), cell(Verdict.UPHELD, page=Path("run/trials/redis-1/index.html"))
     found = compare(run(both, gone), replace(run(both), problems=(f"trials/{problem}",)))
     assert found.status == NOT_COMPARABLE
     assert [change.lost for change in found.changes if change.after is None] == ["its trial was left out"]
