@@ -86,8 +86,7 @@ def test_locks_and_tokens(
 def test_only_the_key_of_an_owner_with_overlapping_operations_is_left_to_the_search() -> None:
     book = Book().acquire(1, 5, 7).release(3, 6, 7).acquire(1, 2, 8, key=1).acquire(3, 4, 8, key=1)
     answer = locks.mutex(book.history(), Settings())
-    assert list(answer.undecided) == [0]
-    assert [conflict.key for conflict in answer.conflicts] == [1]
+    assert (list(answer.undecided), [conflict.key for conflict in answer.conflicts]) == ([0], [1])
 
 
 def only(book: Book, **settings: Any) -> tuple[str, tuple[int, ...]]:
