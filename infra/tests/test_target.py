@@ -235,8 +235,7 @@ def test_user_and_password_come_from_the_backends_variables_and_reach_workers() 
 @pytest.mark.parametrize("told", ["AUTH ann {}", "redis://ann:p%2Fss%27w%25rd@host", 'wrong password "p/ss\\\'w%rd"'])
 def test_a_password_is_masked_in_all_its_spellings(told: str) -> None:
     masked = Access("ann", SECRET).masked(told.format(SECRET))
-    assert "***" in masked
-    assert "w%" not in masked
+    assert ("***" in masked, "w%" in masked) == (True, False)
     assert OPEN.masked(told) == told
 
 
