@@ -320,8 +320,7 @@ def calls(rng: Random) -> str:
         if rng.random() < 0.5:
             book.add(F.STALL, inv, ret, process=process)
         else:
-            kind = rng.choice(("freeze", "stall", "call", "kill"))
-            book.fault("f", inv, ret, kind=kind, owner=99, process=process)
+            book.fault("f", inv, ret, kind=rng.choice(("freeze", "stall", "call", "kill")), owner=99, process=process)
     for owner in range(1, 1 + rng.randint(1, 4)):
         f, inv = rng.choice((F.ACQUIRE, F.RENEW, F.RELEASE, F.KEEP_ALIVE)), rng.randint(1, 20)
         ret, outcome = rng.choice(((inv + rng.randint(0, 20), OK), (inv + rng.randint(0, 20), FAIL), (0, INFO)))

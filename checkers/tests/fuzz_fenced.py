@@ -32,8 +32,7 @@ def crowded(rng: Random, mode: str) -> list[Op]:
         inv = rng.randint(1, span)
         write = n == 0 or rng.random() < 0.5
         token = rng.choice((1, 1, 2, 2, 3))
-        outcome = "info" if rng.random() < 0.12 else "ok"
-        ops.append(Op(write, outcome, token, n + 1, n, inv, inv + rng.randint(0, span)))
+        ops.append(Op(write, "info" if rng.random() < 0.12 else "ok", token, n + 1, n, inv, inv + rng.randint(0, span)))
     for n, op in enumerate(ops):
         if not op.write and op.outcome == "ok":
             seen = [w for w in ops if w.write and (w.token <= op.token or mode.startswith("fence-writes"))]

@@ -93,8 +93,7 @@ def written(rng: Random, name: str) -> str:
 
 def damaged(rng: Random) -> str:
     """Whatever happens to a good file, it is refused in one line or is still a history."""
-    name = rng.choice(list(WRITERS))
-    data = mutated(rng, WRITERS[name](some_events(rng, timed=rng.random() < 0.5)).encode())
+    data = mutated(rng, WRITERS[rng.choice(list(WRITERS))](some_events(rng, timed=rng.random() < 0.5)).encode())
     try:
         history = parse(_PATH, data).history
     except BadHistory as error:

@@ -266,8 +266,7 @@ def survival(rng: Random) -> str:
         if remaining <= 1 - Fraction(permille, 1000):
             truth = time
             break
-    said = survival_quantile(*kaplan_meier(np.array(lasted), np.array(done)), permille)
-    same(said, truth, (lasted, done, permille))
+    same(survival_quantile(*kaplan_meier(np.array(lasted), np.array(done)), permille), truth, (lasted, done, permille))
     return word(truth is None)
 
 

@@ -55,8 +55,7 @@ def schedule(rng: Random) -> str:
         if brute.schedulable(conflict):
             raise Disagreement(f"reported as a conflict, though these fit:\n{conflict}\namong {holds}")
     movable = sum(hold.latest >= hold.core_end for hold in holds)
-    word = compare(not found, brute.schedulable(holds), holds)
-    return f"{word}, {'some' if movable else 'none'} movable"
+    return f"{compare(not found, brute.schedulable(holds), holds)}, {'some' if movable else 'none'} movable"
 
 
 def holder(rng: Random) -> str:
@@ -214,8 +213,7 @@ def recovery(rng: Random) -> str:
     missed += _without_answers(sorted(requests, key=lambda r: r.inv), healed, bound, stalled, book.facts.patience)
     result = result_on(book, "recovery")
     if sorted(violation.at for violation in result.violations) != sorted(missed) or result.counters[ASKED] != judged:
-        drawn = (healed, bound, requests, stalled)
-        raise Disagreement(f"{result}, not missed at {missed}, {judged} judged: {drawn}")
+        raise Disagreement(f"{result}, not missed at {missed}, {judged} judged: {(healed, bound, requests, stalled)}")
     return compare(result.valid, not missed, requests)
 
 

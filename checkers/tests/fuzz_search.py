@@ -40,13 +40,9 @@ _LOCK: Final = (F.ACQUIRE, F.ACQUIRE, F.TRY_ACQUIRE, F.TRY_ACQUIRE, F.RELEASE, F
 _STRICT: Final = Settings(strict_try=True)
 _NUMBERS: Final = (None, 1, 2)
 _TRANSACTIONS: Final = (
-    (("w", "x", 1),),
-    (("r", "x", 1),),
-    (("r", "x", None), ("w", "y", 1)),
-    (("w", "x", 2), ("w", "y", 2)),
-    (("r", "x", 2), ("r", "y", 2)),
-    (("r", "y", 1), ("w", "x", 1)),
-)
+    (("w", "x", 1),), (("r", "x", 1),), (("r", "x", None), ("w", "y", 1)),
+    (("w", "x", 2), ("w", "y", 2)), (("r", "x", 2), ("r", "y", 2)), (("r", "y", 1), ("w", "x", 1)),
+)  # fmt: skip
 _SETS: Final = (1, 2, (), (1,), (2,), (1, 2))
 
 DOMAINS: Final[Mapping[str, Domain]] = {

@@ -153,8 +153,7 @@ def herd(rng: Random) -> str:
             if watched == gone and rng.random() < 0.9:
                 wakes[client] += 1
     for owner in range(1, count + 1):
-        ok = outcome[owner] == "ok"
-        book.acquire(owner, 100 + owner, owner, outcome=OK if ok else FAIL, value=wakes[owner])
+        book.acquire(owner, 100 + owner, owner, outcome=OK if outcome[owner] == "ok" else FAIL, value=wakes[owner])
     truth = sum(wakes.values()) <= count + sum(word != "ok" for word in outcome.values())
     if not all_at_once and not truth:
         raise Disagreement(f"a queue that wakes one at a time looks like a herd: {wakes}, {outcome}")

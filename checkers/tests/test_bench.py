@@ -47,8 +47,7 @@ def test_the_same_seed_makes_the_same_history(model: str) -> None:
 
 @pytest.mark.parametrize("model", ["mutex", "fenced-store", "cas-register"])
 def test_processes_are_busy_and_do_one_thing_at_a_time(model: str) -> None:
-    history = GENERATORS[model](HistoryShape(2_000, 10, 20, unknown=20))
-    c = history.columns
+    c = GENERATORS[model](HistoryShape(2_000, 10, 20, unknown=20)).columns
     ret = np.where(c["outcome"] == Outcome.INFO, INFINITY, c["ret"])
     busy = 0
     for process in np.unique(c["process"]):

@@ -74,8 +74,7 @@ def test_values_written_twice_are_left_to_the_search_unless_nobody_saw_them() ->
 
 
 def test_repeated_values_do_not_hide_a_contradiction() -> None:
-    twice = [write(1, 1, 2), write(1, 3, 4), read(1, 5, 6)]
-    answer = asked([*twice, write(2, 7, 8), write(3, 9, 10), read(2, 11, 12)])
+    answer = asked([write(1, 1, 2), write(1, 3, 4), read(1, 5, 6), write(2, 7, 8), write(3, 9, 10), read(2, 11, 12)])
     assert [conflict.kind for conflict in answer.conflicts] == ["no-order-of-values"]
     assert not answer.undecided
     early = [read(1, 1, 2), write(1, 3, 4), write(1, 3, 4)]
@@ -164,8 +163,7 @@ def needed(model: Any, acts: Sequence[Act], row: int) -> set[int]:
 def test_each_model_names_the_operations_that_an_operation_needs() -> None:
     acts = [write(1, 1, 2), write(2, 3, 4), cas(2, 3, 5, 6), read(3, 7, 8), cas(1, 4, 9, 10, "fail"), write(1, 11, 12)]
     model = CasRegister(PLAIN)
-    assert needed(model, acts, 3) == {2}
-    assert needed(model, acts, 2) == {1}
+    assert (needed(model, acts, 3), needed(model, acts, 2)) == ({2}, {1})
     assert model.needs(list(operations(acts))[4], operations(acts)) is None
     assert needed(model, acts, 0) == set()
     assert needed(Kv(PLAIN), [append("a", 1, 2), append("b", 3, 4), read("b", 5, 6)], 2) == {1}
@@ -225,8 +223,7 @@ def test_a_set_that_nobody_reads_is_not_exercised() -> None:
 def test_a_grown_set_leaves_its_origin_unchanged() -> None:
     first = Elements((1, 2))
     left, right = first.grown(3), first.grown(4)
-    assert list(left) == [1, 2, 3]
-    assert list(right) == [1, 2, 4]
+    assert (list(left), list(right)) == ([1, 2, 3], [1, 2, 4])
     assert (list(first), 3 in first, 3 in left, 3 in right) == ([1, 2], False, True, False)
     assert Elements((3, 2, 1)) == left != right
     assert hash(Elements((3, 2, 1))) == hash(left)

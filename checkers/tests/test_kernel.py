@@ -204,8 +204,7 @@ def test_a_change_in_the_fields_of_a_named_tuple_is_noticed(package: Package) ->
     taken = "inner.sized(200_000, Pair(a=np.array([1]), b=np.array([10])))"
     for names in ("ab", "ba"):
         (package.folder / "below.py").write_text("\n".join([*lines, *used]).format(*names))
-        body = f"import numpy as np; from below import Pair, inner; print({taken})"
-        assert package.run(body=body) == ["21"]
+        assert package.run(body=f"import numpy as np; from below import Pair, inner; print({taken})") == ["21"]
 
 
 @pytest.mark.parametrize(("pattern", "kept"), [("*.nbi", 0), ("*.nbi", 100), ("*.nbc", -1)])

@@ -95,8 +95,7 @@ def test_the_earliest_of_several_contradictions_is_reported() -> None:
 
 
 def test_a_contradiction_that_the_search_does_not_confirm_is_not_believed() -> None:
-    history = good().history()
-    judged = decide(history, engine(EngineAnswer((Conflict("stale-read", 0, (0, 1)),), {}, nothing)), SETTINGS)
+    judged = decide(good().history(), engine(EngineAnswer((Conflict("stale-read", 0, (0, 1)),), {}, nothing)), SETTINGS)
     assert (judged.valid, "which the search does not confirm" in judged.reason) == (None, True)
 
 

@@ -86,8 +86,7 @@ def test_locks_and_tokens(
 def test_only_the_key_of_an_owner_with_overlapping_operations_is_left_to_the_search() -> None:
     book = Book().acquire(1, 5, 7).release(3, 6, 7).acquire(1, 2, 8, key=1).acquire(3, 4, 8, key=1)
     answer = locks.mutex(book.history(), Settings())
-    assert list(answer.undecided) == [0]
-    assert [conflict.key for conflict in answer.conflicts] == [1]
+    assert (list(answer.undecided), [conflict.key for conflict in answer.conflicts]) == ([0], [1])
 
 
 def only(book: Book, **settings: Any) -> tuple[str, tuple[int, ...]]:
@@ -202,8 +201,7 @@ def test_the_rule_of_the_lane_overrides_that_of_the_settings() -> None:
 def test_tokens_and_values_of_any_size(factor: int) -> None:
     book = store("fence-writes")
     for n in range(300):  # tokens fall: each refused but the first
-        outcome = OK if n == 0 else FAIL
-        book.write(2 * n + 1, 2 * n + 2, 1, (n - 150) * factor, outcome, token=(150 - n) * factor)
+        book.write(2 * n + 1, 2 * n + 2, 1, (n - 150) * factor, FAIL if n else OK, token=(150 - n) * factor)
     assert only(book)[0] == "valid"
     assert only(book.write(700, 701, 1, 9, token=(-150) * factor))[0] == "stale-write-accepted"
 

@@ -69,9 +69,7 @@ def many_unknown(writes: int) -> Book:
 
 def test_invalid_says_where_it_is_stuck() -> None:
     found = search(of(Book().write(1, 2, 1, 7).write(3, 4, 1, 8).read(5, 9, 2, 7).read(6, 8, 3, 8)), Cell())
-    assert found.valid is False
-    assert found.stuck.rows == (2,)
-    assert found.stuck.states == (8,)
+    assert (found.valid, found.stuck.rows, found.stuck.states) == (False, (2,), (8,))
 
 
 def test_many_unknown_writes_do_not_explode_the_search() -> None:
@@ -116,8 +114,7 @@ def forms(operations: Operations, steps: int) -> Iterator[tuple[str, bool, Searc
 
 
 def test_a_table_merges_operations_with_the_same_effect() -> None:
-    book = Book().write(1, 2, 1, 7).write(1, 0, 2, 7, INFO).read(3, 4, 3, 7)
-    planned = plan(of(book), Cell(), FAR)
+    planned = plan(of(Book().write(1, 2, 1, 7).write(1, 0, 2, 7, INFO).read(3, 4, 3, 7)), Cell(), FAR)
     assert len(planned.examples) == 3
     made = there(table(planned, Cell(), 100, FAR))
     assert len(set(made.kinds.tolist())) == 2
@@ -227,13 +224,10 @@ def test_operations_are_looked_up() -> None:
     def rows(*kinds: F, **conditions: Any) -> list[int]:
         return [o.row for o in operations.where(*kinds, **conditions)]
 
-    assert rows() == [0, 1, 2, 3]
-    assert rows(F.WRITE) == [0, 1, 3]
-    assert rows(F.WRITE, value=7) == [0, 3]
-    assert rows(value=7, owner=2) == [2]
+    assert (rows(), rows(F.WRITE)) == ([0, 1, 2, 3], [0, 1, 3])
+    assert (rows(F.WRITE, value=7), rows(value=7, owner=2)) == ([0, 3], [2])
     assert rows(owner=77) == rows(value="seven") == []
-    assert rows(tokens=(4, 8)) == [1, 2]
-    assert rows(meets=(4, 5)) == [1, 2]
+    assert rows(tokens=(4, 8)) == rows(meets=(4, 5)) == [1, 2]
     assert rows(meets=(100, 200)) == [3]
 
 

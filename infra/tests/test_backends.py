@@ -86,8 +86,7 @@ def test_valkey_is_reported_with_its_own_name_and_version(saying: Saying, server
     ("role:master\r\nmaster_replid:abc\r\naof_rewrite_in_progress:1\r\n", ""),
 )
 def test_a_redis_has_a_history_only_if_connected_with_its_copy_on_disk(saying: Saying, says: str, leader: str) -> None:
-    server = saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n")
-    assert there(BACKENDS["redis"].probe(server)).leader == leader
+    assert there(BACKENDS["redis"].probe(saying(f"+PONG\r\nredis_version:8.0.2\r\n{says}+OK\r\n"))).leader == leader
 
 
 def test_an_etcd_member_that_lacks_changes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,9 +330,7 @@ def test_rounds_of_before_count_for_a_message_that_never_came(workers: Workers, 
     assert (workers.time - begun) // ROUND == rounds
 
 
-def test_a_waiter_that_took_no_part_in_the_stays_is_waited_for(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_waiter_that_took_no_part_in_a_stay_is_waited_for(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     target, begun = workers.walked(), workers.time
     monkeypatch.setattr(Workers, "rounds", lambda *_: (workers.time - begun) // 10**9)
     run_scripts(target, [Pair(target, LANE, WALKS[2], PAIRS[2]).catch(5, "answer", "freeze")], 60.0)

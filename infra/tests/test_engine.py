@@ -75,8 +75,7 @@ def test_an_engine_chosen_elsewhere_is_not_ours_to_start(
     called.answers["docker context show"] = f"{context}\n"
     with pytest.raises(NotPossible, match=says):
         engine.ensure()
-    assert not called.ran("apt-get")
-    assert not engine.DAEMON_LOG.exists()
+    assert (called.ran("apt-get"), engine.DAEMON_LOG.exists()) == (False, False)
 
 
 def test_no_second_daemon_is_started_beside_a_silent_one(called: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +86,7 @@ def test_no_second_daemon_is_started_beside_a_silent_one(called: Commands, monke
     with machine.heard_by(said.append):
         engine.ensure()
     assert "process 4711" in said[0]
-    assert not called.ran("apt-get")
-    assert not engine.DAEMON_LOG.exists()
+    assert (called.ran("apt-get"), engine.DAEMON_LOG.exists()) == (False, False)
 
 
 @pytest.mark.usefixtures("called")
@@ -261,8 +259,7 @@ def test_packages_are_installed_by_root_only(monkeypatch: pytest.MonkeyPatch, la
     rights(monkeypatch, **{lacking: False})
     with pytest.raises(NotPossible, match=message) as trouble:
         machine.install(["debootstrap"])
-    assert trouble.value.status == 3
-    assert not called.called
+    assert (trouble.value.status, called.called) == (3, [])
 
 
 def test_a_failing_source_of_the_users_own_does_not_stop_an_installation(monkeypatch: pytest.MonkeyPatch) -> None:

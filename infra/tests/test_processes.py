@@ -172,8 +172,7 @@ class TestOwner:
     def test_the_engine_says_if_an_owner_in_its_container_is_dead(self, runs: bool | None, dead: bool) -> None:
         client = Mock()
         client.api.inspect_container.side_effect = [NotFound("") if runs is None else {"State": {"Running": runs}}]
-        label = owner.this_process("c" * 64).replace(owner._boot(), "another-boot")
-        assert reaper._is_dead(client, label) is dead
+        assert reaper._is_dead(client, owner.this_process("c" * 64).replace(owner._boot(), "another-boot")) is dead
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.tests.build import cases
+from checkers.tests.build import cases, message_of
 from infra.access import OPEN, Access, BadAccess
 from infra.backends import BACKENDS
 from infra.cluster.clock_skew import Skew
@@ -27,6 +27,7 @@ from infra.tests.fakes import HANGS_AFTER, running
 PLACES = {"node": "db; rm -rf /", "port": "6379", "name": "redis1", "backend": "redis"}
 SAYS_WHY = "import sys; print('no such', flush=True); sys.exit('unit {name}')"
 SECRET = "p/ss'w%rd"
+FROM_VARIABLES = "_PASSWORD, never from the command line"
 VARIABLES = {"FENCEPOST_REDIS_USER": "ann", "FENCEPOST_REDIS_PASSWORD": SECRET}
 
 
@@ -53,16 +54,12 @@ class TestNaming:
         (["redis=a:1,"], "'' is not HOST:PORT"), (["redis=http://a:1"], "is not HOST:PORT"),
         (["redis=a:1,tls://b:1"], "is not HOST:PORT"), (["redis=a:1,a:1"], "names a node twice"),
         (["redis=a:1", "redis=b:1"], "there is one of redis already"), (["postgres=a:1,b:1"], "one server"),
+        (["redis=redis://u:hidden@h:1"], FROM_VARIABLES), (["redis://:hidden@h:1"], FROM_VARIABLES),
+        (["redis=tls://u:hidden@h:1"], FROM_VARIABLES),
     )  # fmt: skip
-    def test_the_error_for_a_malformed_target_says_what_is_wrong(self, pairs: Sequence[str], says: str) -> None:
-        with pytest.raises(external_cluster.BadTarget, match=says):
-            external_cluster.parse(pairs, {})
-
-    @pytest.mark.parametrize("text", ["redis=redis://u:hidden@h:1", "redis://:hidden@h:1", "redis=tls://u:hidden@h:1"])
-    def test_a_password_on_the_command_line_is_refused_and_not_repeated(self, text: str) -> None:
-        with pytest.raises(external_cluster.BadTarget, match="_PASSWORD, never from the command line") as caught:
-            external_cluster.parse([text], {})
-        assert "hidden" not in str(caught.value)
+    def test_the_error_for_a_bad_target_says_why_and_no_password(self, pairs: Sequence[str], says: str) -> None:
+        error = message_of(external_cluster.BadTarget, external_cluster.parse, pairs, {})
+        assert (says in error, "hidden" in error) == (True, False)
 
 
 def world(backend: str, nodes: int, *commands: str) -> World:
@@ -238,8 +235,7 @@ def test_user_and_password_come_from_the_backends_variables_and_reach_workers() 
 @pytest.mark.parametrize("told", ["AUTH ann {}", "redis://ann:p%2Fss%27w%25rd@host", 'wrong password "p/ss\\\'w%rd"'])
 def test_a_password_is_masked_in_all_its_spellings(told: str) -> None:
     masked = Access("ann", SECRET).masked(told.format(SECRET))
-    assert "***" in masked
-    assert "w%" not in masked
+    assert ("***" in masked, "w%" in masked) == (True, False)
     assert OPEN.masked(told) == told
 
 

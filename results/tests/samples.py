@@ -146,8 +146,7 @@ def stale_violation(history: History) -> Violation:
 
 
 def stale_result(history: History) -> CheckResult:
-    counters = {"stale attempts": 1, "accepted writes": 14}
-    return CheckResult("fenced-store", False, (stale_violation(history),), counters)
+    return CheckResult("fenced-store", False, (stale_violation(history),), {"stale attempts": 1, "accepted writes": 14})
 
 
 def upheld(name: str, **counters: int) -> CheckResult:

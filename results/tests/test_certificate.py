@@ -46,8 +46,7 @@ def test_each_change_of_a_verdict_while_versions_mix_has_its_decision(old: Verdi
     assert (made.decision is Decision.REGRESSION) == (new is Verdict.VIOLATED and old is not Verdict.VIOLATED)
     assert bool(made.known) == (new is old is Verdict.VIOLATED)
     doubtful = new is Verdict.WEAKNESS_NOT_SHOWN or (new in BLIND and old not in BLIND)
-    assert (made.decision is Decision.INCONCLUSIVE) == doubtful
-    assert made.cleared == ()
+    assert (made.decision is Decision.INCONCLUSIVE, made.cleared) == (doubtful, ())
 
 
 @cases(
@@ -139,8 +138,7 @@ def test_three_times_slower_is_a_regression_but_not_while_versions_change() -> N
     slow, made = timed(1.0, 3.0), timed(1.0, 1.0, 9.0, 9.0)
     assert (slow.decision, made.decision) == (Decision.REGRESSION, Decision.NO_REGRESSION)
     assert "times what it was" in sentence(slow)
-    gaps = {(one.measure, one.stage) for one in made.handover_gaps}
-    assert gaps == {*product(("recovery", "longest gap"), TOGETHER)}
+    assert {(one.measure, one.stage) for one in made.handover_gaps} == {*product(("recovery", "longest gap"), TOGETHER)}
     assert all(one.worst >= one.middle > 0 and (one.trials, one.unit) == (1, "s") for one in made.handover_gaps)
 
 
@@ -183,8 +181,7 @@ def test_tries_are_the_trials_with_evidence_of_the_new_version() -> None:
 )
 def test_missing_evidence_is_inconclusive(more: Sequence[Cell], given: dict[str, Any], doubts: list[str]) -> None:
     made = of(*KEPT, *more, **given)
-    decision = Decision.INCONCLUSIVE if doubts else Decision.NO_REGRESSION
-    assert (list(made.doubts), made.decision) == (doubts, decision)
+    assert (list(made.doubts), made.decision) == (doubts, Decision.INCONCLUSIVE if doubts else Decision.NO_REGRESSION)
     assert of(**given).decision is Decision.INCONCLUSIVE
 
 

@@ -277,8 +277,7 @@ def test_a_run_is_closed_without_the_page_of_all_runs(tmp_path: Path, capsys: py
     assert capsys.readouterr() == (f"{run.path / 'index.html'}\n", f"results: {line}\n")
     assert main(["prune", "--results", str(run.path.parent), "--keep", "0", "--failed-too", "--yes"]) == 2
     printed = capsys.readouterr()
-    assert printed.err == f"results: {line}\n"
-    assert "removed 1 run" in printed.out
+    assert (printed.err, "removed 1 run" in printed.out) == (f"results: {line}\n", True)
     assert not run.path.exists()
 
 

@@ -18,8 +18,7 @@ class Run:
         self.progress = Progress()
         self.lines: list[ScreenLine] = []
         for backend, planned in trials.items():
-            parts = [[column, 1, seconds] for column, seconds in planned]
-            self.say("main", "plan", backend=backend, trials=parts)
+            self.say("main", "plan", backend=backend, trials=[[column, 1, seconds] for column, seconds in planned])
 
     def say(self, by: str, name: str, **facts: Any) -> list[ScreenLine]:
         new = self.progress.take(Event(name, facts, self.at, by))

@@ -180,8 +180,7 @@ def test_a_scorecard_without_links_is_one_file_that_can_be_sent(old: Run, result
     assert list(page.all("script", src="")) == [] == list(page.all("img"))
     status, out, _ = results(*asked, "redis", "--beside", "etcd")
     assert (status, out.endswith("scorecards/redis-beside-etcd/index.html\n")) == (0, True)
-    told = "results: no lock 'zookeeper' was tried; there are etcd and redis\n"
-    assert results(*asked, "zookeeper") == (2, "", told)
+    assert results(*asked, "zookeeper") == (2, "", "results: no lock 'zookeeper' was tried; there are etcd and redis\n")
 
 
 def test_locks_whose_names_are_alike_as_files_have_a_page_each(tmp_path: Path) -> None:
@@ -190,8 +189,7 @@ def test_locks_whose_names_are_alike_as_files_have_a_page_each(tmp_path: Path) -
     placed = places(cells)
     assert len({place.lower() for place in placed.values()}) == 4
     for lock, place in placed.items():
-        title = Page((tmp_path / place).read_text("utf-8")).one("h1")
-        assert title == f"May I use {lock} where lost data costs money?"
+        assert Page((tmp_path / place).read_text("utf-8")).one("h1") == f"May I use {lock} where lost data costs money?"
 
 
 @pytest.mark.parametrize("part", ["scorecards", "scorecards/redis"])

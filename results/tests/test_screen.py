@@ -128,8 +128,7 @@ class TestScreen:
     @pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
     def test_output_of_others_comes_above_the_live_lines(self, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", str(width))
-        file = File()
-        screen = Screen(file, live=True, colour=False)
+        screen = Screen(file := File(), live=True, colour=False)
         long = "x" * 300
         for number in range(3):
             screen.show(lines(f"done {number}"), lines(f"standing {number}", long))
@@ -143,8 +142,7 @@ class TestScreen:
 
     def test_a_terminal_that_became_narrower_is_left_clean(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "80")
-        file = File()
-        screen = Screen(file, live=True, colour=False)
+        screen = Screen(file := File(), live=True, colour=False)
         screen.show([], lines("a" * 79, "b" * 10))
         monkeypatch.setenv("COLUMNS", "40")
         rows = file.getvalue().count("\n")
@@ -181,8 +179,7 @@ class TestScreen:
 
     @pytest.mark.parametrize(("colour", "said"), [(False, "violated\n"), (True, "\x1b[1;31mviolated\x1b[0m\n")])
     def test_styles_are_written_only_with_colour(self, colour: bool, said: str) -> None:
-        file = File()
-        Screen(file, live=False, colour=colour).show([ScreenLine("violated", Level.FAILING, "bold red")])
+        Screen(file := File(), live=False, colour=colour).show([ScreenLine("violated", Level.FAILING, "bold red")])
         assert file.getvalue() == said
 
     def test_a_letter_that_the_encoding_lacks_is_escaped(self) -> None:
@@ -192,8 +189,7 @@ class TestScreen:
         assert file.getvalue() == "r\\xe9dis\n\\xe9\n"
 
     def test_a_terminal_that_is_gone_breaks_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        file = File()
-        screen = Screen(file, live=True, colour=False)
+        screen = Screen(file := File(), live=True, colour=False)
         monkeypatch.setattr(file, "write", Mock(side_effect=OSError(errno.EIO, "gone")))
         screen.show(lines("a"), lines("b"))
         screen.write("c")

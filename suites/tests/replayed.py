@@ -71,8 +71,7 @@ class _Operation:
             recorder.lost(row["process"], row["key"], row["owner"], token, row["sent"], row["base"])
         elif f in OF_A_GRANT:
             grant = Grant("", row["owner"], token, 0, 0, 0, row["session"])
-            holding = self._renewal.Holding(grant, row["key"], row["flags"])
-            self._at = holding.invoke(recorder, f, self._process, since)
+            self._at = self._renewal.Holding(grant, row["key"], row["flags"]).invoke(recorder, f, self._process, since)
         else:
             told = {name: row[name] for name in ("owner", "session", "flags")} | {"token": token, "since": since}
             if f in ACQUIRES:  # what the grant says is not known yet

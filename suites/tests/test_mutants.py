@@ -335,8 +335,7 @@ def test_only_a_regression_that_a_bug_of_a_release_explains_is_right(tmp_path: P
     seen = certificate["promises"][0]["stages"]["baseline"] | {"because": "explained by revoked-early"}
     loss = {"property": "fifo", "lock": "redis", "fault": "none", "seen": seen}
     lost = [loss, {**loss, "property": "token-order", "seen": {**seen, "because": "token-repeated"}}]
-    stored = certificate | {"verdict": "REGRESSION", "regressed": lost}
-    (run.path / files.CERTIFICATE).write_text(json.dumps(stored))
+    (run.path / files.CERTIFICATE).write_text(json.dumps(certificate | {"verdict": "REGRESSION", "regressed": lost}))
     releases, why = (("7.0", "8.0", "8.1"),), ("revoked-early",)
     known = {each: track_record.Bug(each, "redis", releases, "", "", (each,), why) for each in ("fifo", "token-order")}
     stored_there = patch.multiple(track_record, TRIES=tmp_path / "tries.json", bugs=lambda: known)

@@ -135,8 +135,7 @@ def test_a_job_asks_for_its_own_part_only() -> None:
 
 class TestNights:
     def test_the_first_night_has_no_night_before_and_becomes_one_run(self, suite: Suite) -> None:
-        assert suite.night(asked=LITTLE) == 0
-        assert suite.ran == ["redis-8.0-1of1", "redis-7.0-1of1"]
+        assert (suite.night(asked=LITTLE), suite.ran) == (0, ["redis-8.0-1of1", "redis-7.0-1of1"])
         (run,) = suite.runs()
         assert len(list((run / "trials").iterdir())) == 2
         assert (run / "index.html").exists()

@@ -140,8 +140,7 @@ class TestABug:
 
     @cases("lock, told", ("it exits", "Exits", "SystemExit: 3"), ("no token", "BadToken", NO_TOKEN))
     def test_exits_and_bad_tokens_break_a_trial(self, server: ForkServer, tmp_path: Path, lock: str, told: str) -> None:
-        message = message_of(WorkerBroke, run_on, server, tmp_path, lock)
-        assert message.partition(" broke: ")[2].startswith(told)
+        assert message_of(WorkerBroke, run_on, server, tmp_path, lock).partition(" broke: ")[2].startswith(told)
 
     def test_an_unexpected_death_of_a_worker_breaks_the_trial(self, server: ForkServer, tmp_path: Path) -> None:
         os.kill(running(server, tmp_path)[2].pid, signal.SIGKILL)

@@ -82,8 +82,7 @@ def test_outcomes_reasons_and_error_texts_are_read_back(path: Path) -> None:
     rows = read_recording(path)
     assert rows["outcome"].tolist() == [Outcome.OK, Outcome.FAIL, Outcome.INFO, Outcome.INFO]
     assert rows["reason"].tolist() == [0, Reason.STALE_TOKEN, 0, 0]
-    assert rows["value"].tolist() == [7, 8, NONE, NONE]
-    assert rows["error"].tolist() == [0, 0, 1, 1]
+    assert (rows["value"].tolist(), rows["error"].tolist()) == ([7, 8, NONE, NONE], [0, 0, 1, 1])
     assert recorder.read_errors(path) == ["timed out\\nat redis1"]
 
 

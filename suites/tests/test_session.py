@@ -306,8 +306,7 @@ def test_the_story_is_that_of_the_page_and_has_no_unprintable_characters() -> No
 
 def test_a_broken_environment_is_not_kept(world: World, fences: Selection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("suites.tests.world.FakeEnvironment.ensure", raising(Failed("no image")))
-    session = world.session(fences)
-    assert message_of(Failed, session.answer, case_of(fences, "server-exclusion", "none")) == "no image"
+    assert message_of(Failed, world.session(fences).answer, case_of(fences, "server-exclusion", "none")) == "no image"
     assert world.environments[0].closed
 
 

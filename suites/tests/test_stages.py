@@ -38,8 +38,7 @@ def test_the_first_lines_name_the_upgrade_and_only_its_backends_are_tried() -> N
     other = asked(lock=["redis", "etcd"], from_=["redis=8.0", "etcd=3.5"], to=["redis=8.0", "etcd=3.6"])
     both = "both are fencepost/redis:trixie, so a version is held against itself"
     lines = [f"upgrade: redis from 8.0 to 8.0: {both}", "upgrade: etcd from 3.5 to 3.6"]
-    assert upgrade_lines(other.stages, {}) == lines
-    assert upgrade_lines(ONLY, {}) == []
+    assert (upgrade_lines(other.stages, {}), upgrade_lines(ONLY, {})) == (lines, [])
     assert set(asked(from_=["etcd=3.4", "redis=7.0"], to=["redis=8.0", "etcd=3.5"]).backends) == {"etcd", "redis"}
     assert set(asked().backends) == set(BACKENDS)
 
@@ -312,5 +311,4 @@ def test_pytest_runs_planted_bugs_last() -> None:
     done = collected("--lock", "redis", "--from", f"redis={OLD}", "--to", f"redis={NEW}")
     names = [line for line in done.stdout.splitlines() if line.startswith("suites/")]
     last = [name for name in names if name.endswith((f"-{CALIBRATION}]", f"-{BROKEN_SERVER}]"))]
-    assert len({name.rpartition("-")[2] for name in last}) == 2
-    assert names[-len(last) :] == last
+    assert (len({name.rpartition("-")[2] for name in last}), names[-len(last) :]) == (2, last)

@@ -172,8 +172,7 @@ def test_the_lease_of_a_job_that_takes_long_ends_without_its_renewal(tmp_path: P
         assert team.await_(lambda: F.LOST in set(rows(handle, since=job.at)["f"].tolist()))
         thawing = now()
         lost = rows(handle, since=renewal.at, until=thawing)
-        assert set(lost["f"].tolist()) == {F.LOST}
-        assert lost[0]["owner"] == job.owner
+        assert (set(lost["f"].tolist()), lost[0]["owner"]) == ({F.LOST}, job.owner)
         team.control.let_go("hand")
         assert team.await_(lambda: team.control.settled(job))
         assert F(rows(handle, main=True, since=thawing)[0]["f"]) is F.RELEASE  # the job touches nothing any more

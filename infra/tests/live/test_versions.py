@@ -293,8 +293,7 @@ def test_postgres_is_unchanged_if_the_new_version_fails(old: OwnEnvironment, mon
     # A version that takes all data, and then does not start.
     with session(old) as connection:
         connection.execute("DROP EXTENSION adminpack")
-    script = Postgres.migration.script + RUINED
-    monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, script=script))
+    monkeypatch.setattr(Postgres, "migration", replace(Postgres.migration, script=Postgres.migration.script + RUINED))
     image = images.resolve("postgres", "17")
     node = old.node("postgres")
     with pytest.raises(
