@@ -22,10 +22,11 @@ def fencing_tokens(history: History, settings: Settings) -> EngineAnswer:
     del settings
     c = history.columns
     answered = any_of(c["f"], (*ACQUIRES, F.RELEASE)) & (c["outcome"] == Outcome.OK)
-    counts = answered & (c["f"] != F.RELEASE) & (c["token"] != NONE) & (c["flags"] & NESTED == 0)
-    grants = np.flatnonzero(counts)
-    if not len(grants) and (answered & (c["f"] != F.RELEASE)).any():
+    granted, has_token = answered & (c["f"] != F.RELEASE), c["token"] != NONE
+    if granted.any() and not (granted & has_token).any():
         raise Unusable("no grant has a token")
+    counts = granted & has_token & (c["flags"] & NESTED == 0)
+    grants = np.flatnonzero(counts)
     grants = grants[np.lexsort((c["token"][grants], c["key"][grants]))]
     key, token, shared = c["key"][grants], c["token"][grants], c["flags"][grants] & SHARED != 0
     sent, returned = apart((key, c["inv"][grants]), (key, c["ret"][grants])).places

@@ -22,7 +22,7 @@ class Malformed(ValueError):
         self.line = line
 
 
-class Unfinished(Malformed):
+class CutShort(Malformed):
     """The text ends within a form."""
 
 
@@ -75,9 +75,9 @@ class Reader:
             self.form(self._nested(depth, self.at - len("#_")))
 
     def form(self, depth: int = 0) -> Any:
-        """The next form. depth: how many it is part of. Raises Malformed; Unfinished where the text ends first."""
+        """The next form. depth: how many it is part of. Raises Malformed; CutShort where the text ends first."""
         if not self.peek(depth):
-            raise Unfinished(self.line(), "the file ends in the middle of a form")
+            raise CutShort(self.line(), "the file ends in the middle of a form")
         start = self.at
         token = _TOKEN.match(self._text, start)
         if token is None:
@@ -122,9 +122,9 @@ class Reader:
     def _refused(self, start: int) -> Malformed:
         rest = self._text[start : start + 20]
         if rest[0] == '"':
-            return Unfinished(self.line(start), "a string without an end")
+            return CutShort(self.line(start), "a string without an end")
         if rest in ("#", "\\", "##"):
-            return Unfinished(self.line(start), "the file ends in the middle of a form")
+            return CutShort(self.line(start), "the file ends in the middle of a form")
         return Malformed(self.line(start), f"not EDN: {shown(rest)}")
 
     def _tagged(self, tag: str, value: Any, begun: int) -> Any:

@@ -89,7 +89,7 @@ class _Rest:
         while True:
             try:
                 forms = self._forms(first, end)
-            except edn.Unfinished as error:
+            except edn.CutShort as error:
                 if end >= total:
                     raise self._source.bad(first + error.line, str(error)) from error
                 self._closing, self._closed, self._any = state

@@ -15,7 +15,7 @@ from checkers.engines.search_states import StateSearch
 from checkers.engines.search_table import FOUND, search_table, table
 from checkers.history.history import DTYPE, History, from_rows
 from checkers.models.all_models import MODELS
-from checkers.models.model import Illegal, Model, Operation, Settings
+from checkers.models.model import Illegal, Model, Operation, Settings, Unusable
 from checkers.models.operations import WHOLE, ByKey, Operations
 from checkers.proofs.shrink import shrink
 from checkers.proofs.verify_proof import verify_invalid, verify_valid
@@ -140,7 +140,12 @@ def everything(rng: Random, *, name: str) -> str:
         if found.valid is not truth:
             raise Disagreement(f"{form} says {found.valid}, exhaustive search {truth}:\n{_shown(counting)}")
     if statement.engine is not None:
-        answer = statement.engine(given, settings)
+        try:
+            answer = statement.engine(given, settings)
+        except Unusable:
+            if any(o.f != F.RELEASE and o.outcome == Outcome.OK and o.token != NONE for o in operations):
+                raise Disagreement(f"refused, though a grant has a token:\n{_shown(counting)}") from None
+            return "refused"
         if not answer.undecided and bool(answer.conflicts) is truth:
             raise Disagreement(f"the engine says {answer}, exhaustive search {truth}:\n{_shown(counting)}")
         replayed(given, answer, model)
