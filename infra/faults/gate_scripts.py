@@ -147,10 +147,11 @@ def run_traps(
 def stall_writers(target: Target, group: str) -> list[GateTrap]:
     """Stall a worker of the client group that is about to write, in every lane whose data the lock service keeps.
 
-    So it is a write that goes unanswered next. At a random moment it would mostly be another request.
+    So it is a write that goes unanswered next. At a random moment it would mostly be another request. While another
+    fault is on, nobody is stalled, since nobody may hold for long then.
     """
     script = catch("between-read-and-write", "stall", group=group)
-    return run_traps(target, script, WRITES_WITHIN, target.actors.guarded())
+    return run_traps(target, script, WRITES_WITHIN, target.actors.guarded() if target.alone else ())
 
 
 def run_scripts(target: Target, scripts: Sequence[Script | Catching], patience: float) -> None:

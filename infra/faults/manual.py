@@ -171,6 +171,7 @@ class OneProcess(Actors):
         self._environment = environment
         self._label = "" if pid is None else owner.label_of(pid)
         self._victim: Victim | None = None
+        self._by = ""  # the key of the fault that hit it
 
     def lanes(self) -> Sequence[str]:
         return () if self._pid is None else ("by hand",)
@@ -183,7 +184,7 @@ class OneProcess(Actors):
             frozen.note(self._environment, self._pid)
         if not self._signal(SIGNALS[aim.action]):
             raise Failed(f"process {self._pid} has ended")
-        self._victim = Victim(lane, self._pid, 0, Clock().now(), f"process {self._pid}")
+        self._victim, self._by = Victim(lane, self._pid, 0, Clock().now(), f"process {self._pid}"), aim.by
 
     def caught(self, lane: str, among: tuple[int, ...] = ()) -> Sequence[Victim]:
         del lane, among
@@ -194,8 +195,8 @@ class OneProcess(Actors):
         frozen.forget(self._environment, victim.process)
 
     def let_go(self, by: str) -> None:
-        del by
-        self.release_all()
+        if by == self._by:
+            self.release_all()
 
     def release_all(self) -> None:
         if self._victim:

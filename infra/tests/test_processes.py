@@ -88,8 +88,9 @@ class TestOneProcess:
     def test_the_process_is_frozen_noted_and_thawed(self, sleeper: subprocess.Popen[bytes], sent: Sent) -> None:
         actors = manual.OneProcess(sleeper.pid, 1.0, "env")
         actors.arm("by hand", FREEZE)
+        actors.let_go("another fault")
         assert len(list(frozen._noted("env"))) == 1
-        actors.release_all()
+        actors.let_go(FREEZE.by)
         assert (sent, frozen._noted("env")) == ([(sleeper.pid, signal.SIGSTOP), (sleeper.pid, signal.SIGCONT)], [])
 
     def test_a_later_process_with_the_same_number_is_not_hit(

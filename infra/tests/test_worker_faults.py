@@ -126,17 +126,18 @@ def test_a_late_write_lands_between_the_requests_of_its_successors_read(keys: tu
         assert stalled.healing - stale.healed >= INTRUDES_WITHIN * 1e9  # a lock that was freed is taken meanwhile
 
 
+@pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize(("name", "options"), [("reset-connections", {"times": 3}), ("lose-replies", {"group": "c2"})])
-def test_a_write_to_the_lock_service_is_done_and_goes_unanswered(name: str, options: dict[str, object]) -> None:
+def test_a_write_to_the_service_is_done_and_unanswered(name: str, options: dict[str, object], *, alone: bool) -> None:
     lanes = a_lane("a", 0, 0, 0), a_lane("b", 0, 0, 0)
     lanes[0].guarded = True
     lost: dict[str, set[str]] = {}  # the group of a worker that goes on -> the links by which it loses bytes
     with imagined("etcd", *lanes) as star, pytest.MonkeyPatch.context() as patch:
         thaw, cut = vars(World)["thaw"], star.links.active
         patch.setattr(World, "thaw", lambda *whose: lost.setdefault(whose[1].group, set(cut())) and thaw(*whose))
-        hits = FAULTS[name].make("etcd", options).apply(star.target("a", alone=True))
+        hits = FAULTS[name].make("etcd", options).apply(star.target("a", alone=alone))
     assert [hit.lane for hit in hits if hit.kind == "stall"] == ["a"] * len(lost)
-    assert sorted(lost) == (["c2"] if name == "lose-replies" else ["c1", "c2", "c3"])
+    assert sorted(lost) == (["c2"] if name == "lose-replies" else ["c1", "c2", "c3"]) * alone
     for group, links in lost.items():
         assert {link[:11] for link in links if group in link} == {f"etcd{number} -> {group}" for number in (1, 2, 3)}
 

@@ -178,21 +178,6 @@ class TestWriting:
         at_work.renewal.close()
 
 
-def test_a_worker_that_gave_up_waits_for_no_crowd(at_work: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    page, crowds, waited = at_work.recorder.page, list[float](), list[int]()
-    page[row_format.RUN] = row_format.Command.GO
-
-    def in_turn() -> None:
-        waited.append(len(crowds))
-        at_work._cancelled = len(waited) == 1
-        page[row_format.RUN] = row_format.Command.FINISH if len(waited) == 5 else row_format.Command.GO
-
-    monkeypatch.setattr(time, "sleep", lambda seconds: crowds.extend([seconds] if seconds else []))
-    monkeypatch.setattr(at_work, "_round", in_turn)
-    at_work.run()
-    assert waited == [1, 1, 2, 3, 3]
-
-
 def test_the_sentinel_watches_until_all_is_recorded(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_renewal, "_LAST_ANSWER", bench.SOON)
     at_work = a_worker(spec, FakeSession, monkeypatch)

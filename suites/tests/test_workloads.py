@@ -8,7 +8,7 @@ import pytest
 
 from checkers.row_format import ACQUIRES, NESTED, NONE, RUN, SHARED, Action, Command, F, Gate, Outcome, Reason
 from checkers.tests.build import cases, there
-from infra.store.store import StoreError, Unavailable, Unknown
+from infra.store.store import MAX_ELEMENTS, StoreError, Unavailable, Unknown
 from suites.lanes.lane import WORKLOADS, lanes_of
 from suites.lock import Declarations, Indeterminate, LockError, Refused
 from suites.tests.bench import Fake, MakeWorker, Rich, held, kinds, lock_of, raising, rows, store_of
@@ -86,18 +86,30 @@ def test_one_lock_is_held_during_a_fault_beside_another(a_worker: MakeWorker, nu
     assert check.call_count == checks
 
 
-@pytest.mark.parametrize(("name", "crowds"), [("set", 3), ("beside", 0)])
-def test_the_first_rounds_begin_at_the_same_instants(a_worker: MakeWorker, name: str, crowds: int) -> None:
+@pytest.mark.parametrize(("name", "crowds"), [("set", [1, 1, 2, 3, 3]), ("beside", [0] * 5)])
+def test_the_first_rounds_are_crowds_but_not_after_giving_up(
+    a_worker: MakeWorker, name: str, crowds: list[int]
+) -> None:
     worker = a_worker(WORKLOADS[name])
-    worker._in_line = False
-    page, rounds = worker.recorder.page, iter([Command.GO] * 4 + [Command.FINISH])
-    page[RUN] = Command.GO
-    with (
-        patch.object(worker, "_round", side_effect=lambda: page.__setitem__(RUN, next(rounds))),
-        patch("suites.worker.worker.time.sleep") as sleep,
-    ):
+    page, pauses, before = worker.recorder.page, list[float](), list[int]()
+    worker._in_line, page[RUN] = False, Command.GO
+
+    def in_turn() -> None:
+        before.append(sum(0.0 < seconds <= 0.4 for seconds in pauses))
+        worker._cancelled = len(before) == 1
+        page[RUN] = Command.FINISH if len(before) == 5 else Command.GO
+
+    with patch.object(worker, "_round", in_turn), patch("suites.worker.worker.time.sleep", pauses.append):
         worker.run()
-    assert sum(0.0 < call.args[0] <= 0.4 for call in sleep.call_args_list) == crowds
+    assert before == crowds
+
+
+@pytest.mark.parametrize("name", ["set", "once", "transfer"])
+def test_a_full_list_is_only_read(a_worker: MakeWorker, name: str) -> None:
+    worker = a_worker(WORKLOADS[name])
+    store_of(worker).lists = dict.fromkeys(worker.spec.keys, tuple(range(MAX_ELEMENTS)))
+    worker._round()
+    assert {"READ", "EFFECT", "WRITE"} & set(kinds(worker)) == {"READ"}
 
 
 @pytest.mark.parametrize("gate", [Gate.BETWEEN_READ_AND_WRITE, Gate.BETWEEN_REQUESTS])

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from checkers import row_format
 from checkers.row_format import LATE, NESTED, SHARED, Command, F, Gate, Reason
-from infra.store.store import Mode, StoreError, Unavailable
+from infra.store.store import MAX_ELEMENTS, Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
 from suites.worker.store_client import StoreClient
 from suites.worker.worker import Worker
@@ -33,7 +33,6 @@ class Section:
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
         self._holding = holding
-        self._requests = 0  # how many requests the access under way has taken so far
         self._recorder = worker.recorder
         self._name = worker.spec.keys[holding.key]
 
@@ -47,6 +46,8 @@ class Section:
         if answer is None:
             self._refused(row, Reason.STALE_TOKEN)
         self._recorder.ok(row, answer.value)
+        if len(answer.elements) >= MAX_ELEMENTS:
+            raise Stopped  # a full list takes no more
         return answer.value, answer.elements
 
     def write(self, *, base: int | None = None, elements: Sequence[int] | None = None) -> int:
@@ -104,10 +105,9 @@ class Section:
 
     def write_late(self) -> None:
         """Nothing is written if no fence can refuse it, or after an access without an answer."""
-        if self._worker.spec.store_mode == Mode.UNFENCED or self._holding.spoiled:
-            return
-        with contextlib.suppress(Stopped):
-            self._write(None, None, LATE)
+        if self._worker.spec.store_mode != Mode.UNFENCED and not self._holding.spoiled:
+            with contextlib.suppress(Stopped):
+                self._write(None, None, LATE)
 
     def work(self, seconds: float) -> None:
         """Ends early once the trial is over: others are waiting for the lock."""
@@ -119,7 +119,7 @@ class Section:
     @property
     def _store(self) -> StoreClient:
         """The client of the store, for one access."""
-        self._requests = 0
+        self._requests = 0  # how many requests the access under way has taken so far
         self._worker.store.asks = self._asks
         return self._worker.store
 

@@ -27,8 +27,8 @@ class Stopped(Exception):
 class HeldLock(Protocol):
     """The inside of a critical section. Each access first asks the client's belief, then goes to the store.
 
-    Every method that touches something raises `Stopped` when the belief is gone, the store or the lock refused, or an
-    answer was lost: a holder whose write is unknown writes no more under that token.
+    Every method that touches something raises `Stopped` when the belief is gone, the store or the lock refused, a list
+    is full, or an answer was lost: a holder whose write is unknown writes no more under that token.
     """
 
     rng: random.Random

@@ -76,8 +76,7 @@ class CutClients(OnWorkers, OnClientLinks):
         """Proven by questions through each of the links. Only a test can see that the other direction is whole."""
         begun = target.clock.now()
         pairs = tuple((group, node) for group, nodes in self.lost for node in nodes)
-        # While another fault is on, nobody may hold for long.
-        traps = stall_writers(target, pairs[0][0]) if self.way == "replies" and target.alone else []
+        traps = stall_writers(target, pairs[0][0]) if self.way == "replies" else []
         with target.links.together():
             for group, node in pairs:
                 if self.way == "both":
