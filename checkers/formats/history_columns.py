@@ -72,8 +72,8 @@ def _tokens(ops: PairedOperations, contents: KeysAndValues) -> Ints:
     for place in different(ended[granted]):
         value = contents.atoms.values[place]
         for key, fence in value if isinstance(value, FrozenMap) else ():
-            if word(key) in ("fence", "token") and fence is not None:
-                if type(fence) is not int or not 0 <= fence < LARGEST:
+            if word(key) in ("fence", "token") and type(fence) is int:
+                if not 0 <= fence < LARGEST:
                     line = ops.line(int(np.argmax(ended == place)), ended=True)
                     raise ops.events.source.bad(line, f"{shown(spelled(fence))} is not a token")
                 fences[place] = fence
