@@ -274,20 +274,21 @@ class Cluster:
     def await_ready(self, mend: Callable[[Node], None] | None = None) -> None:
         """Wait until `ready`. Raises Failed, naming missing nodes, after `READY_WITHIN` s or when a node has ended.
 
-        mend: is called again and again for each node that does not serve. With it, ended nodes are not given up.
+        mend: is called again and again for each node that does not serve, at least once. With it, ended nodes are not
+        given up.
         """
         deadline = time.monotonic() + READY_WITHIN
         while not self._whole(healths := self.all_healths()):
             missing = [node for node, health in healths.items() if not health]
             ended = [node for node in missing if node.state() == "stopped"]
+            if mend:
+                for node in missing:
+                    mend(node)
             if (ended and not mend) or time.monotonic() > deadline:
                 ends = [f"{node.name} ended: {last_words(node.process.logs())}" for node in ended]
                 why = "; ".join(ends) or f"not within {READY_WITHIN:.0f} s"
                 names = ", ".join(node.name for node in missing) or "they do not follow who they should"
                 raise Failed(f"{self.kind.name} is not ready: {why} (missing: {names}); {command('logs')} says more")
-            if mend:
-                for node in missing:
-                    mend(node)
             time.sleep(POLL)
 
     def versions(self) -> dict[str, str]:

@@ -172,7 +172,7 @@ def test_a_member_is_gone_if_nothing_else_is_wrong(status: str, done: list[str],
         kinds = {"etcd": Mock(auxiliaries=[SimpleNamespace(name="etcd2", package="other" in done)])}
         environment = Mock(spec=OwnEnvironment, kinds=kinds, links=star.links, disks=disks)
         environment.cluster.return_value = star.cluster
-        with patch.object(nodes, "READY_WITHIN", 0.1), patch.object(members, "READY_WITHIN", 0.1):
+        with patch.object(nodes, "READY_WITHIN", 0.5), patch.object(members, "READY_WITHIN", 0.5):
             assert [(each.member, each.status, each.words) for each in members.gone(environment, "etcd")] == gone
         noted = [members.ends(environment, "etcd", since) for since in (0, time.monotonic_ns())]
         assert [len(each) for each in noted] == [status == "exited" and not (error or done), 0]
