@@ -66,6 +66,10 @@ class Windows:
         end: int = self._end(self._grants, self._renewals, n, a)
         return end
 
+    def exclude(self, n: int, m: int) -> bool:
+        """Whether two grants may not hold together: true unless both are readers."""
+        return not (self.reader[n] and self.reader[m])
+
 
 class Solution(NamedTuple):
     """The solution of a problem; grants are given by their numbers."""

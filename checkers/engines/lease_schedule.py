@@ -237,7 +237,7 @@ def in_order(windows: Windows, order: Sequence[int]) -> Iterator[tuple[int, ...]
     over = written = 0  # the latest end of all grants so far, and of the writers among them
     for place, n in enumerate(order):
         active = [earlier for earlier in active if core_end[earlier] > soonest[place]]
-        clashes = [e for e in active if core_end[e] > latest[n] and not (reader[e] and reader[n])]
+        clashes = [e for e in active if core_end[e] > latest[n] and windows.exclude(e, n)]
         end = written if reader[n] else over
         for earlier in clashes:
             yield earlier, n
@@ -263,11 +263,11 @@ def by_pairs(windows: Windows) -> Iterator[tuple[int, ...]]:
     A majority lock (Redlock) is granted by several servers at several instants. Two grants share one server, so any
     two of them exclude each other as on one server; a third may share another server with each.
     """
-    latest, core_end, reader = windows.latest, windows.core_end, windows.reader
+    latest, core_end = windows.latest, windows.core_end
     active: list[int] = []
     for n in sorted(range(len(latest)), key=latest.__getitem__):
         active = [earlier for earlier in active if core_end[earlier] > latest[n]]
-        yield from ((e, n) for e in active if core_end[n] > latest[e] and not (reader[e] and reader[n]))
+        yield from ((e, n) for e in active if core_end[n] > latest[e] and windows.exclude(e, n))
         active.append(n)
 
 

@@ -119,7 +119,7 @@ class Observed(NamedTuple):
     writers: Column  # how often its value was written (2: more than once; an initial value once, by nobody)
     write: Column  # its first write, -1 for none
     seen: Column  # whether it was certainly there
-    asked: Column  # whether a failed compare-and-set asks for it
+    compared: Column  # whether a failed compare-and-set expected it
 
 
 @kernel
@@ -128,7 +128,7 @@ def observed(roles: Roles) -> Observed:
     role, own, expected, _, _, _, first, keys = roles
     room = first + keys
     writers, write = np.zeros(room, np.int8), no_rows(room)
-    seen, asked = np.zeros(room, np.bool_), np.zeros(room, np.bool_)
+    seen, compared = np.zeros(room, np.bool_), np.zeros(room, np.bool_)
     for cluster in range(first, room):
         writers[cluster] = 1
     for row in range(len(role)):
@@ -136,7 +136,7 @@ def observed(roles: Roles) -> Observed:
         if part == READ:
             seen[own[row]] = True
         elif part == REFUSED:
-            asked[expected[row]] = True
+            compared[expected[row]] = True
         elif part != 0 and part != FREE:
             cluster = own[row]
             if writers[cluster] < 2:
@@ -153,7 +153,7 @@ def observed(roles: Roles) -> Observed:
             if seen[cluster]:
                 break
             seen[cluster] = True
-    return Observed(writers, write, seen, asked)
+    return Observed(writers, write, seen, compared)
 
 
 class Contradictions(NamedTuple):
@@ -193,7 +193,7 @@ def gather(roles: Roles, about: Observed, wrong: Contradictions) -> Clusters:
     that somebody had begun to write it.
     """
     role, own, expected, key, inv, ret, first, keys = roles
-    writers, write, seen, asked = about
+    writers, write, seen, compared = about
     n = len(role)
     solos = 0
     for row in range(n):
@@ -230,7 +230,7 @@ def gather(roles: Roles, about: Observed, wrong: Contradictions) -> Clusters:
                     contradicted(wrong, int(here), BEFORE_WRITE, (row, int(write[cluster]), -1, -1))
             continue
         certain = part <= SWAP
-        if writers[cluster] > 1 and (seen[cluster] or asked[cluster]):
+        if writers[cluster] > 1 and (seen[cluster] or compared[cluster]):
             repeated[here] = True
         if not certain and (writers[cluster] > 1 or not seen[cluster]):
             continue

@@ -114,8 +114,8 @@ class KeysAndValues:
         ended = ok & (self.ended != ABSENT) & (self.ended != nil)
 
         def contradiction(row: int) -> str:
-            asked = f"line {self._ops.line(row) + 1} invoked one of {self._shown(self.begun[row])}"
-            return f"{self._verb(row)} of {self._shown(self.ended[row])} ended, but {asked}"
+            invoked = f"line {self._ops.line(row) + 1} invoked one of {self._shown(self.begun[row])}"
+            return f"{self._verb(row)} of {self._shown(self.ended[row])} ended, but {invoked}"
 
         self._ops.refuse(begun & ended & (self.begun != self.ended), contradiction, ended=True)
         return np.where(begun | ~ended, np.where(self.begun != ABSENT, self.begun, NONE), self.ended)

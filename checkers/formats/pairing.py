@@ -198,8 +198,8 @@ def _same_verb(events: EventColumns, happened: Ordered, invoked: Ints, ended: In
         at = int(np.argmax(bad))
         begun, end = happened.event[invoked[at]], happened.event[ended[at]]
         done = f"process {_words(events, 'process', end)} ends {_words(events, 'f', end)}"
-        asked = f"line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}"
-        raise events.source.bad(int(events.line[end]), f"{done}, but {asked}")
+        before = f"line {events.line[begun] + 1} invoked {_words(events, 'f', begun)}"
+        raise events.source.bad(int(events.line[end]), f"{done}, but {before}")
 
 
 def _words(events: EventColumns, field: str, event: int) -> str:

@@ -33,6 +33,7 @@ class Section:
         self.writes_per_grant = 1 if worker.spec.store_mode == Mode.FENCE_WRITES_STRICT else None
         self._worker = worker
         self._holding = holding
+        self._requests = 0  # how many requests the access to the store that is under way has taken so far
         self._recorder = worker.recorder
         self._name = worker.spec.keys[holding.key]
 
@@ -40,7 +41,7 @@ class Section:
         self._must_believe()
         row = self._invoke(F.READ)
         try:
-            answer = self._store.read(self._name, self._holding.grant)
+            answer = self._begin_access().read(self._name, self._holding.grant)
         except StoreError as error:
             self._unanswered(row, error)
         if answer is None:
@@ -57,7 +58,7 @@ class Section:
     def effect(self, job: int) -> bool:
         self.check()
         try:
-            if not self._store.claim(self._name, job):
+            if not self._begin_access().claim(self._name, job):
                 return False
         except StoreError as error:
             self._holding.spoiled |= not isinstance(error, Unavailable)  # that was never sent
@@ -116,10 +117,9 @@ class Section:
     def stays(self) -> bool:
         return self._recorder.page[row_format.RUN] == Command.STAY
 
-    @property
-    def _store(self) -> StoreClient:
-        """The client of the store, for one access."""
-        self._requests = 0  # how many requests the access under way has taken so far
+    def _begin_access(self) -> StoreClient:
+        """The client of the store, whose requests are counted from here on."""
+        self._requests = 0
         self._worker.store.asks = self._asks
         return self._worker.store
 
@@ -142,7 +142,7 @@ class Section:
         row = self._invoke(F.WRITE, value, row_format.NONE if base is None else base, flags)
         contents = None if elements is None else [*elements, value]
         try:
-            accepted = self._store.write(self._name, self._holding.grant, value, base, contents)
+            accepted = self._begin_access().write(self._name, self._holding.grant, value, base, contents)
         except StoreError as error:
             self._unanswered(row, error)
         if not accepted:

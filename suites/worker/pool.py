@@ -89,8 +89,8 @@ class Handle:
     @property
     def cut_short(self) -> bool:
         """Whether somebody else, such as a kernel without memory, killed the worker after it was asked to finish."""
-        asked = self.page[row_format.RUN] == Command.FINISH
-        return asked and self.exited == -signal.SIGKILL and not (self.killed or self.doomed)
+        finishing = self.page[row_format.RUN] == Command.FINISH
+        return finishing and self.exited == -signal.SIGKILL and not (self.killed or self.doomed)
 
     def reason(self) -> str:
         """Why the worker broke or ended by itself: a line, then the traceback if there is one."""
