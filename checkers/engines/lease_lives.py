@@ -12,7 +12,7 @@ import numpy as np
 
 from checkers.engines.lease_kernels import Renewals
 from checkers.history.counting import Flags, Ints, any_of, grouped
-from checkers.history.history import History
+from checkers.history.history import History, place_of
 from checkers.history.holds_and_lease_ends import effective
 from checkers.models.model import Settings, Unusable
 from checkers.row_format import INFINITY, OF_SESSIONS, F, Outcome, Reason
@@ -139,8 +139,6 @@ def lengths(ttl: Ints, history: History, settings: Settings) -> Ints:
 
 
 def refuse(history: History, rows: Ints, bad: Flags, why: str) -> None:
-    """Raises Unusable for the first of these rows that is bad, with its line in a file from elsewhere."""
+    """Raises Unusable for the first of these rows that is bad, and says where it came from."""
     if bad.any():
-        row = int(rows[np.argmax(bad)])
-        place = f"row {row}" if history.lines is None else f"line {int(history.lines[row][0])}"
-        raise Unusable(f"{place}: {why}")
+        raise Unusable(f"{place_of(history, int(rows[np.argmax(bad)]))}: {why}")

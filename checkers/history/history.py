@@ -281,9 +281,14 @@ def _digest(text: bytes, columns: Columns) -> bytes:
     return digest.hexdigest().encode()
 
 
+def place_of(history: History, row: int) -> str:
+    """Where a row came from, for people: its line in a file from elsewhere."""
+    return f"row {row}" if history.lines is None else f"line {int(history.lines[row][0])}"
+
+
 def bad_row(history: History, row: int, what: str) -> BadHistory:
     """The error that says what is wrong with one operation of a history from elsewhere."""
-    return BadHistory(f"{f'row {row}' if history.lines is None else f'line {int(history.lines[row][0])}'}: {what}")
+    return BadHistory(f"{place_of(history, row)}: {what}")
 
 
 def malformed(history: History) -> str | None:
