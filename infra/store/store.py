@@ -135,10 +135,12 @@ class Store:
         self._connection: Connection | None = None
 
     @classmethod
-    def open(cls, dsn: str, mode: str, timeout: float = 1.0) -> Self:
-        """Connect. mode: a `Mode` or its text. timeout: seconds for each step. Raises Unavailable, or ValueError."""
+    def open(cls, dsn: str, mode: str, timeout: float = 1.0, within: float | None = None) -> Self:
+        """Connect. mode: a `Mode` or its text. timeout: seconds for each step; within: for this connection, in place
+        of `timeout`. Raises Unavailable, or ValueError.
+        """
         store = cls(dsn, Mode(mode), timeout)
-        store._connected()
+        store._connected(within)
         return store
 
     def read(self, key: str, token: int | None, owner: int) -> Read | None:
@@ -190,13 +192,13 @@ class Store:
             raise ValueError(f"{self._mode} needs a token")
         return token
 
-    def _connected(self) -> Connection:
+    def _connected(self, within: float | None = None) -> Connection:
         self.asks()
         if self._connection is None or not self._connection.usable():
             self.close()
             read = _READS.get(self._mode, _PLAIN_READ)
             statements = {b"read": read, b"write": _WRITES[self._mode], b"claim": _CLAIM}
-            self._connection = Connection(self._dsn, self._timeout, statements)
+            self._connection = Connection(self._dsn, self._timeout, statements, within=within)
         return self._connection
 
 

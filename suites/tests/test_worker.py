@@ -1,6 +1,7 @@
 """A worker records its rounds and acquires in order, and lets nothing be written after an unknown write."""
 
 import signal
+import socket
 import threading
 import time
 from dataclasses import replace
@@ -18,7 +19,7 @@ from suites.lock import Grant, Indeterminate, LockError, Refused, now
 from suites.locks.grants import BadGrant
 from suites.tests import bench
 from suites.tests.bench import Fake, FakeSession, MakeWorker, Rich, a_worker, await_, kinds, lock_of, rows, store_of
-from suites.worker import lease_renewal, worker
+from suites.worker import lease_renewal, store_client, worker
 from suites.worker.critical_section import Section
 from suites.worker.process_spec import Process, Spec
 from suites.worker.recorder import read_errors
@@ -146,7 +147,9 @@ class TestWriting:
         assert len(set(releases["owner"])) == 1
 
     def test_what_libraries_raise_when_they_connect_or_close_is_noted(self, at_work: Worker) -> None:
-        assert at_work._connected(Mock(side_effect=[OfALibrary("down"), TimeoutError("slow"), 7])) == 7
+        with patch("suites.worker.worker.time.sleep") as sleep:
+            assert at_work._connected(Mock(side_effect=[OfALibrary("down"), TimeoutError("slow"), 7])) == 7
+        assert [call.args[0] for call in sleep.call_args_list] == [0.1, 0.2], "fewer and fewer logins on a busy machine"
         with patch.object(worker, "_CONNECTS_WITHIN", -1.0), pytest.raises(OfALibrary, match="for good"):
             at_work._connected(Mock(side_effect=OfALibrary("for good")))
         at_work.client.close = bench.raising(OfALibrary("torn"))  # type: ignore[method-assign]
@@ -154,6 +157,14 @@ class TestWriting:
         down, slow, good, torn = read_errors(at_work.spec.recording)
         assert (down, slow) == ("could not connect: OfALibrary: down", "could not connect: TimeoutError: slow")
         assert (good, torn) == ("could not connect: OfALibrary: for good", "could not close: OfALibrary: torn")
+
+    def test_a_first_login_at_the_store_may_take_longer_than_an_answer(self, spec: Spec) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent, patch.object(store_client, "CONNECTS_WITHIN", 0.01):
+            dsn = f"postgresql://u:p@127.0.0.1:{silent.getsockname()[1]}/d"
+            began = now()
+            with pytest.raises(Indeterminate, match="no answer in time"):
+                store_client.connect(replace(spec, store_dsn=dsn, store_timeout=60.0), Mock())
+        assert now() - began < 30e9
 
     def test_a_second_grant_with_the_same_owner_gets_a_new_owner_in_the_history(self, at_work: Worker) -> None:
         release = Mock()

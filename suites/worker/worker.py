@@ -106,9 +106,9 @@ class Worker:
         module, _, workload = spec.workload.partition(":")
         self.workload = cast(Workload, getattr(importlib.import_module(module), workload)())
         lock = registry.load(spec.lock)
+        self._pause = _AGAIN
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
         self._turn = 0
-        self._pause = _AGAIN
         self._cancelled = False
         self._owners: set[int] = set()
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
@@ -377,7 +377,7 @@ class Worker:
                 late = time.monotonic() - began > _CONNECTS_WITHIN
                 if late and self.spec.generation == 0 and not isinstance(error, LockError):
                     raise
-                time.sleep(_AGAIN)
+                self._unanswered()
 
 
 def _dealt(order: Sequence[int], spec: Spec) -> list[int]:
