@@ -62,11 +62,13 @@ def test_all_locks_are_renewed_while_held(a_worker: MakeWorker, name: str, at_wo
     assert kept == {0, *at_work}, "at rest, and at work"
 
 
-def test_work_is_cut_short_when_the_trial_is_over(a_worker: MakeWorker) -> None:
-    worker = a_worker(WORKLOADS["work"], pace=3600.0)
+def test_when_the_trial_is_over_work_is_cut_short_and_no_section_begins(a_worker: MakeWorker) -> None:
+    worker = a_worker(WORKLOADS["set"], pace=3600.0)
     worker.recorder.page[RUN] = Command.FINISH
     worker._round()
     assert kinds(worker) == ["ACQUIRE", "RELEASE"]
+    worker.workload.section(Section(worker, there(worker.acquire(0, 1.0))))
+    assert kinds(worker)[2:5] == ["ACQUIRE", "READ", "WRITE"]
 
 
 def test_a_leader_stays_for_a_term_after_a_fault_but_not_for_ever(a_worker: MakeWorker) -> None:

@@ -291,7 +291,8 @@ class Worker:
         with contextlib.suppress(Stopped), self.inside(holding) as section:
             if self._in_line and self.spec.number == self.spec.generation == turn == 0:
                 section.work(min(_APART * self.spec.pace * (self.spec.count - 1), self.spec.ttl * _STAYS))
-            self.workload.section(section)
+            if self.wait_until(time.monotonic()):  # else the trial is over, and others are waiting
+                self.workload.section(section)
         after = self._section(self, holding)
         self.workload.rest(after)
         if self.workload.again and self.rng.random() < AGAIN_SHARE.get(holding.answer, 0.0):
