@@ -39,9 +39,13 @@ def test_a_cell_is_updated_up_to_five_times_under_one_grant(a_worker: MakeWorker
 @pytest.mark.parametrize("name", ["set", "inventory", "register"])
 @pytest.mark.parametrize(("at", "works"), [(6.4, False), (6.6, True), (8.1, False)])
 def test_sections_without_work_come_in_bursts(a_worker: MakeWorker, name: str, at: float, works: bool) -> None:
-    worker = a_worker(WORKLOADS[name])
-    with patch("suites.workloads.workload.time.monotonic", lambda: at), patch.object(Section, "work") as work:
-        worker.workload.section(Section(worker, there(worker.acquire(0, 1.0))))
+    worker, lanes = a_worker(WORKLOADS[name]), ["a", "b", "b"]
+    of_lanes = [a_worker(WORKLOADS[name], lane=lane, number=number) for number, lane in enumerate(lanes)]
+    section, *(one, other, again) = (Section(each, there(each.acquire(0, 1.0))) for each in (worker, *of_lanes))
+    assert one.burst != other.burst == again.burst, "lanes of a trial do not starve each other"
+    now = at - section.burst
+    with patch("suites.workloads.workload.time.monotonic", lambda: now), patch.object(Section, "work") as work:
+        worker.workload.section(section)
     assert {call.args[0] > 0 for call in work.call_args_list} == {works}
 
 
