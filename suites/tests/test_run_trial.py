@@ -65,9 +65,18 @@ def test_the_watch_goes_on_under_faults_at_messages_alone(taps: Mock | None) -> 
     assert (running.watch.end.called, running.watch.begin.called) == (taps is None,) * 2
 
 
-def test_a_trial_that_goes_on_says_for_which_lane_and_why() -> None:
+@cases(
+    "column, seconds",
+    ("a fault", "kill-holder", 2 * timeouts.DEADLINE),
+    ("a storm", "storm-1", timeouts.STORM_DEADLINE),
+)
+def test_a_slow_machine_has_the_time_for_as_many_steps(column: str, seconds: float) -> None:
+    assert timeouts.exercised_within(Trial("redis", column, 1, ()), slower=2.0) == seconds
+
+
+def test_a_trial_that_goes_on_though_its_workers_connected_slowly_says_for_which_lane_and_why() -> None:
     trial = Trial("redis", "none", 1, (lane_named("redis/set/unfenced"),))
-    running: Any = Mock(trial=trial, plan=trial.plan_to_run(), missing=[], clock=time.monotonic())
+    running: Any = Mock(trial=trial, plan=trial.plan_to_run(), missing=[], clock=time.monotonic() - 100.0)
     running._missing_after.side_effect = [{"redis/set/unfenced": {"fifo": "nobody waited"}}, {}]
     run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
     text = "once more, since it did not exercise fifo in redis/set/unfenced (nobody waited)"

@@ -54,17 +54,20 @@ LONGEST_TTL: Final = 2.0  # seconds; the longest TTL of a lock of ours, unless t
 
 
 def run_trial(
-    trial: Trial, environment: Environment, server: ForkServer, folder: Path, deadline: float, tell: Tell
+    trial: Trial, environment: Environment, server: ForkServer, folder: Path, deadline: float | None, tell: Tell
 ) -> TrialRecord:
     """Run a trial to its end; the environment is clean afterwards, whatever happens.
 
-    folder: takes the recordings. deadline: seconds. Raises TrialBroke, or `infra.errors.Trouble` if a fault fails.
+    folder: takes the recordings. deadline: seconds (None: `timeouts.exercised_within`). Raises TrialBroke, or
+    `infra.errors.Trouble` if a fault fails.
     """
     running = RunningTrial(trial, environment, server, folder, tell)
     try:
         try:
             running.start()
-            running.cycle_until_exercised(deadline)
+            running.cycle_until_exercised(
+                timeouts.exercised_within(trial, running.slower) if deadline is None else deadline
+            )
         except BaseException:
             running.kill()
             raise
@@ -154,6 +157,7 @@ class RunningTrial:
         """
         duration, longer = self.trial.load.duration or 0.0, longest_ttl(self.trial.lanes) / LONGEST_TTL
         deadline = max(deadline * max(longer, 1.0), duration)
+        start = time.monotonic()  # by now the workers are connected, which may have taken long
         while True:
             began = time.monotonic()
             served = self._cycle()
@@ -161,7 +165,7 @@ class RunningTrial:
             self.missing.append(self._missing_after(linger if served else 0.0))
             if not served:
                 return
-            passed = time.monotonic() - self.clock
+            passed = time.monotonic() - start
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
                 ready = self.environment.cluster(self.trial.backend).ready
                 # No fault is on any more. A member that ended by itself is started again, also where none was healed.
