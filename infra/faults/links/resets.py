@@ -13,7 +13,7 @@ from typing import Final
 from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import link_proof
-from infra.faults.fault import Fault, OnWorkers
+from infra.faults.fault import PROVEN_WITHIN, Fault, OnWorkers
 from infra.faults.fault_options import ALL_GROUPS, Options, Site, choice, number, one_of, within
 from infra.faults.gate_scripts import hits_of, let_go, stall_writers
 from infra.faults.link_probe import LinkAnswer
@@ -80,7 +80,7 @@ class ResetConnections(OnWorkers, OnClientLinks):
                 for group, node in pairs:
                     target.links.cut(group, node, Cut.REFUSE, target.by)
             # The connection is closed, whatever else was done to the link before.
-            if any(target.prober.answer(connection) is not LinkAnswer.CLOSED for connection in ours):
+            if any(_end(target, connection) is not LinkAnswer.CLOSED for connection in ours):
                 raise Failed("all connections of clients are reset, but one of ours lives on")
         applied = target.clock.now()
         self.heal(target)
@@ -132,6 +132,16 @@ def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitSt
                 raise Failed(f"no connection of {pair[0]} to {pair[1]} could be made: {error}") from error
     target.clock.sleep(DIALLED)
     return connections
+
+
+def _end(target: Target, connection: socket.socket) -> LinkAnswer | None:
+    """What comes through a connection in the end, or None: nothing. A busy machine tells late that it is closed."""
+
+    def heard() -> LinkAnswer | None:
+        answer = target.prober.answer(connection)
+        return None if answer is LinkAnswer.SILENT else answer
+
+    return target.clock.wait(PROVEN_WITHIN, heard)
 
 
 def _often(times: int) -> str:
