@@ -141,13 +141,13 @@ class Postgres(Backend):
                 raise TimeoutError(str(error)) from error
             raise ServerRefused(str(error)) from error
 
-    def end_sessions(self, server: Server, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
+    def end_sessions(self, server: Server, patience: float, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
         """Ends the sessions on the database of the locks."""
         import psycopg
 
-        options = "-c statement_timeout=3000"
+        options = f"-c statement_timeout={round(patience * 1000)}"
         try:
-            with _connect(server, LOGS_IN_WITHIN, options=options, autocommit=True) as connection:
+            with _connect(server, round(patience), options=options, autocommit=True) as connection:
                 ended = connection.execute(_TERMINATE).fetchall()
 
                 def gone() -> bool:

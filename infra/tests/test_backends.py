@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,13 @@ def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytes
     client = SimpleNamespace(execute_command=lambda command, name: said[command](name))
     monkeypatch.setattr("infra.backends.redis.connect", lambda _: contextlib.nullcontext(client))
     assert [entry[0] for entry in BACKENDS["redis"].held(Server("redis1", ""), lambda _: True).entries] == ["empty"]
+
+
+def test_a_busy_postgres_gets_the_time_to_end_its_sessions() -> None:
+    with patch("psycopg.connect") as connect:
+        BACKENDS["postgres"].end_sessions(Server("postgres", "127.0.0.1:1"), 20.0, lambda gone: gone())
+    login = connect.call_args.kwargs
+    assert (login["connect_timeout"], login["options"]) == (20, "-c statement_timeout=20000")
 
 
 def test_a_replica_follows_only_a_primary_with_the_same_known_history() -> None:
