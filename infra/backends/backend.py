@@ -280,10 +280,9 @@ class Backend(ABC):
         """Ask the leader to make another member the leader, if it answers. See Trait.HANDS_OVER."""
         raise NotImplementedError
 
-    def end_sessions(self, server: Server, patience: float, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
+    def end_sessions(self, server: Server, patience: float) -> list[int]:
         """End all sessions of clients but our own. Returns the processes that had them (Trait.SESSION_PROCESSES).
-        patience: seconds for each answer. wait: waits for a condition, and returns whether it came true. Raises Failed,
-        or ServerRefused.
+        patience: seconds for each answer, and until they have ended. Raises Failed, or ServerRefused.
         """
         raise NotImplementedError
 

@@ -20,6 +20,9 @@ from infra.store.libpq import Unknown as Unknown
 
 MAX_ELEMENTS: Final = 4096
 """Longest list of a set: a set is rewritten as a whole, so without a limit a trial would take quadratic time."""
+LOGIN: Final = 5.0
+"""Seconds for the first connection. All workers of a trial log in at once, and each login costs the server a process
+and the hash of a password. With less, workers on a busy machine give logins up, and keep it busy with new ones."""
 INITIAL: Final = -1
 """The value of a key that was never written."""
 
@@ -135,12 +138,10 @@ class Store:
         self._connection: Connection | None = None
 
     @classmethod
-    def open(cls, dsn: str, mode: str, timeout: float = 1.0, within: float | None = None) -> Self:
-        """Connect. mode: a `Mode` or its text. timeout: seconds for each step; within: for this connection, in place
-        of `timeout`. Raises Unavailable, or ValueError.
-        """
+    def open(cls, dsn: str, mode: str, timeout: float = 1.0) -> Self:
+        """Connect. mode: a `Mode` or its text. timeout: seconds for each later step. Raises Unavailable, ValueError."""
         store = cls(dsn, Mode(mode), timeout)
-        store._connected(within)
+        store._connected(LOGIN)
         return store
 
     def read(self, key: str, token: int | None, owner: int) -> Read | None:

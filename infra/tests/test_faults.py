@@ -213,7 +213,7 @@ def test_as_many_members_are_hit_as_it_takes(backend: str, name: str, targets: l
 
 @cases(
     "name, options, target, times",
-    ("reset-connections", {"times": 2}, "all connections of clients to redis", [1.05, 1.255, 1.705, 1.91]),
+    ("reset-connections", {"times": 2}, "all connections of clients to redis", [1.05, 1.25, 1.7, 1.9]),
     ("flap-links", {"node": "redis2", "how": "drop", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
     ("flap-links", {"node": "redis2", "how": "hold", "times": 2}, "redis2 from everybody", [1.0, 1.3, 1.7, 2.0]),
 )

@@ -54,20 +54,17 @@ LONGEST_TTL: Final = 2.0  # seconds; the longest TTL of a lock of ours, unless t
 
 
 def run_trial(
-    trial: Trial, environment: Environment, server: ForkServer, folder: Path, deadline: float | None, tell: Tell
+    trial: Trial, environment: Environment, server: ForkServer, folder: Path, deadline: float, tell: Tell
 ) -> TrialRecord:
     """Run a trial to its end; the environment is clean afterwards, whatever happens.
 
-    folder: takes the recordings. deadline: seconds (None: `timeouts.exercised_within`). Raises TrialBroke, or
-    `infra.errors.Trouble` if a fault fails.
+    folder: takes the recordings. deadline: seconds. Raises TrialBroke, or `infra.errors.Trouble` if a fault fails.
     """
     running = RunningTrial(trial, environment, server, folder, tell)
     try:
         try:
             running.start()
-            running.cycle_until_exercised(
-                timeouts.exercised_within(trial, running.slower) if deadline is None else deadline
-            )
+            running.cycle_until_exercised(deadline)
         except BaseException:
             running.kill()
             raise
@@ -152,11 +149,11 @@ class RunningTrial:
             self.server.await_condition(all_warm, timeouts.EXERCISED_WITHIN)
 
     def cycle_until_exercised(self, deadline: float) -> None:
-        """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed (more with
-        longer TTLs). A duration that the user sets is always used up.
+        """Repeat the plan until all was exercised, or until `deadline` seconds have passed (more with longer TTLs, and
+        with workers that work more slowly). A duration that the user sets is always used up.
         """
         duration, longer = self.trial.load.duration or 0.0, longest_ttl(self.trial.lanes) / LONGEST_TTL
-        deadline = max(deadline * max(longer, 1.0), duration)
+        deadline = max(deadline * self.slower * max(longer, 1.0), duration)
         start = time.monotonic()  # by now the workers are connected, which may have taken long
         while True:
             began = time.monotonic()

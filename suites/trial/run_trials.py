@@ -12,6 +12,7 @@ from checkers.claims import Verdict
 from checkers.properties.all_properties import OF_THE_SERVICE
 from infra.docker import machine
 from infra.environment import Environment
+from infra.faults.plan import storm_seed
 from infra.own_environment import OwnEnvironment
 from infra.target.external_environment import ExternalEnvironment
 from infra.waiting import at_once
@@ -30,6 +31,7 @@ from suites.trial.broken_trial import TrialFailed, blameless, broken_record, rea
 from suites.trial.budget import TrialBudget
 from suites.trial.case_answer import Answers, CaseAnswer, broken_unpromised, counting, shown_of_a_version, unpromised
 from suites.trial.run_trial import run_trial
+from suites.trial.timeouts import DEADLINE, STORM_DEADLINE
 from suites.worker import recorder
 from suites.worker.pool import ForkServer
 
@@ -279,8 +281,9 @@ class TrialSession:
         mine = self._environments[trial.stage]
         environment = mine.ready(trial.backend)
         folder = Path(self._recordings.name)
+        deadline = DEADLINE if storm_seed(trial.column) is None else STORM_DEADLINE
         try:
-            record = run_trial(trial, environment, mine.server(trial.backend), folder, None, self._tell)
+            record = run_trial(trial, environment, mine.server(trial.backend), folder, deadline, self._tell)
         except Exception as error:
             broken = broken_record(trial, error, self._selection.masked)
             self._tell(Event("broke", {**named(trial), "text": broken.about["error"]}))

@@ -3,7 +3,6 @@
 from typing import Final
 
 from infra.faults.all_faults import FAULTS
-from infra.faults.plan import storm_seed
 from suites.lanes.lane import Lane
 from suites.selection.trial import Trial
 
@@ -12,7 +11,7 @@ WARM_UP: Final = 5.0  # within this time every lane should have granted once, be
 EXERCISED_WITHIN: Final = 20.0  # more, for what cannot be exercised after the first fault: a busy machine needs some
 LINGER: Final = 3.0  # after each cycle (or a third of it, if longer) a trial waits for what needs no strike
 DEADLINE: Final = 60.0  # after this time a trial whose workers have their full pace begins no further cycle
-STORM_DEADLINE: Final = 15.0  # any trial of random faults, of which one may mask another for good
+STORM_DEADLINE: Final = 15.0  # the same for a trial of random faults, of which one may mask another for good
 STORE_TIMEOUT: Final = 0.5  # a worker waits so long for an answer of the store
 _BEYOND_HOLD: Final = 1.0  # an acquire waits so much longer than a holder stays: then a dead one's lock is free
 _BEYOND_BOUND: Final = 0.5  # a trial waits so much longer than a recovery bound for the lock to be granted again
@@ -22,14 +21,6 @@ def acquire_timeout(trial: Trial, lane: Lane) -> float:
     """For this time an acquire waits in the lane: as long as a holder stays, and longer."""
     longer = max((FAULTS[name].waits for name in trial.faults if name in FAULTS), default=0.0)
     return lane.ttl * lane.workload.holds + _BEYOND_HOLD + longer
-
-
-def exercised_within(trial: Trial, slower: float) -> float:
-    """After this time a trial begins no further cycle: a slow machine gets the time for as many steps of work.
-
-    slower: how many times slower the pace of its workers is.
-    """
-    return DEADLINE * slower if storm_seed(trial.column) is None else STORM_DEADLINE
 
 
 def workers_end_within(trial: Trial) -> float:

@@ -1,7 +1,7 @@
 """The client of what a lock protects: of the fenced store or, in store mode `guarded`, of the lock service itself."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 from checkers.row_format import Reason
 from infra.store.store import Mode, Read, Store, StoreError, Unavailable, Unknown
@@ -9,10 +9,6 @@ from suites.lock import Grant, Guards, Indeterminate, LockClient, Refused, in_do
 from suites.worker.process_spec import GUARDED, Spec
 
 T = TypeVar("T")
-
-CONNECTS_WITHIN: Final = 5.0
-"""Seconds for the first connection. All workers of a trial log in at once, and each login costs the server a process
-and the hash of a password. With less, workers on a busy machine give logins up, and keep it busy with new ones."""
 
 
 class FencedStoreClient:
@@ -74,8 +70,7 @@ def connect(spec: Spec, client: LockClient) -> StoreClient:
     if spec.store_mode == GUARDED:
         return GuardedStoreClient(client)
     try:
-        store = Store.open(spec.store_dsn, Mode(spec.store_mode), spec.store_timeout, CONNECTS_WITHIN)
-        return FencedStoreClient(store, spec)
+        return FencedStoreClient(Store.open(spec.store_dsn, Mode(spec.store_mode), timeout=spec.store_timeout), spec)
     except StoreError as error:
         raise Indeterminate(str(error)) from error
 

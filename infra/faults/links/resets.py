@@ -80,7 +80,7 @@ class ResetConnections(OnWorkers, OnClientLinks):
                 for group, node in pairs:
                     target.links.cut(group, node, Cut.REFUSE, target.by)
             # The connection is closed, whatever else was done to the link before.
-            if any(_end(target, connection) is not LinkAnswer.CLOSED for connection in ours):
+            if any(target.prober.answer(connection) is not LinkAnswer.CLOSED for connection in ours):
                 raise Failed("all connections of clients are reset, but one of ours lives on")
         applied = target.clock.now()
         self.heal(target)
@@ -122,26 +122,18 @@ class Flap(OnClientLinks):
 
 
 def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitStack) -> list[socket.socket]:
-    """A connection through each link. If a link accepts none, raises Failed, or skips it while another fault is on."""
+    """A connection through each link, as patient as a proof. A link that accepts none: Failed, or passed over beside
+    another fault.
+    """
     connections = []
     for pair in pairs:
         try:
-            connections.append(stack.enter_context(target.prober.connect(target.endpoints[pair])))
+            connections.append(stack.enter_context(target.prober.connect(target.endpoints[pair], PROVEN_WITHIN)))
         except OSError as error:
             if target.alone:
                 raise Failed(f"no connection of {pair[0]} to {pair[1]} could be made: {error}") from error
     target.clock.sleep(DIALLED)
     return connections
-
-
-def _end(target: Target, connection: socket.socket) -> LinkAnswer | None:
-    """What comes through a connection in the end, or None: nothing. A busy machine tells late that it is closed."""
-
-    def heard() -> LinkAnswer | None:
-        answer = target.prober.answer(connection)
-        return None if answer is LinkAnswer.SILENT else answer
-
-    return target.clock.wait(PROVEN_WITHIN, heard)
 
 
 def _often(times: int) -> str:

@@ -128,9 +128,9 @@ class TerminateBackends(fault.FaultInjection):
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by the server's list of sessions. [] when there is no session."""
         (node,) = target.cluster.nodes
-        begun, patience = target.clock.now(), target.patience(EFFECT_WITHIN)
+        begun = target.clock.now()
         try:
-            ended = target.kind.end_sessions(node, patience, partial(target.clock.wait, patience, every=LOOK_EVERY))
+            ended = target.kind.end_sessions(node, target.patience(EFFECT_WITHIN))
         except ServerRefused as error:
             raise Nobody(f"{node.name} cannot be told to terminate sessions: {error}") from error
         now = target.clock.now()
