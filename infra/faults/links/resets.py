@@ -122,9 +122,7 @@ class Flap(OnClientLinks):
 
 
 def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitStack) -> list[socket.socket]:
-    """A connection through each link, as patient as a proof. A link that accepts none: Failed, or passed over beside
-    another fault.
-    """
+    """A patient connection through each link. A link that accepts none raises Failed, or is skipped beside a fault."""
     connections = []
     for pair in pairs:
         try:
