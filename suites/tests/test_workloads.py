@@ -40,11 +40,11 @@ def test_a_cell_is_updated_up_to_five_times_under_one_grant(a_worker: MakeWorker
 @pytest.mark.parametrize(("at", "works"), [(6.4, False), (6.6, True), (8.1, False)])
 def test_sections_without_work_come_in_bursts(a_worker: MakeWorker, name: str, at: float, works: bool) -> None:
     others = (a_worker(WORKLOADS[name], lane=lane, number=number) for number, lane in enumerate("aba"))
-    one, other, again = (Section(worker, there(worker.acquire(0, 1.0))) for worker in others)
-    assert one.burst == again.burst != other.burst, "lanes of a trial do not starve each other"
-    now = at - one.burst
+    first, other, again = (Section(worker, there(worker.acquire(0, 1.0))) for worker in others)
+    assert first.burst == again.burst != other.burst, "lanes of a trial do not starve each other"
+    now = at - first.burst
     with patch("suites.workloads.workload.time.monotonic", lambda: now), patch.object(Section, "work") as work:
-        WORKLOADS[name]().section(one)
+        WORKLOADS[name]().section(first)
     assert {call.args[0] > 0 for call in work.call_args_list} == {works}
 
 
