@@ -31,8 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_examples(folder: Path, capsys: pytest.CaptureFixture[str], name: str, language: str, containing: str) -> None:
     (folder / name).write_text(block(language, containing))
     call, *expected = block("console", f"$ python -m checkers {name}").splitlines()
-    assert command.main(call.split()[4:]) == 1
-    assert capsys.readouterr().out.splitlines() == expected
+    assert (command.main(call.split()[4:]), capsys.readouterr().out.splitlines()) == (1, expected)
 
 
 def test_a_model_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -198,9 +198,7 @@ class Backend(ABC):
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The names of its members that join a cluster that is there. Where there are any, all new members are learners
-        first (`promote`).
-        """
+        """The names of its members that join a running cluster. Then each new member is a learner first (`promote`)."""
         return self.members[sum(self._size[:2]) :]
 
     @property
@@ -276,13 +274,13 @@ class Backend(ABC):
         """
         raise NotImplementedError
 
-    def hand_over(self, leader: Server, successor: Health) -> bool:
-        """Ask the leader to make another member the leader. Returns whether it says it did. See Trait.HANDS_OVER."""
+    def hand_over(self, leader: Server, successor: Health) -> None:
+        """Ask the leader to make another member the leader, if it answers. See Trait.HANDS_OVER."""
         raise NotImplementedError
 
-    def end_sessions(self, server: Server, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
+    def end_sessions(self, server: Server, patience: float) -> list[int]:
         """End all sessions of clients but our own. Returns the processes that had them (Trait.SESSION_PROCESSES).
-        wait: waits for a condition, and returns whether it came true. Raises Failed, or ServerRefused.
+        patience: seconds for each answer, and until they have ended. Raises Failed, or ServerRefused.
         """
         raise NotImplementedError
 

@@ -178,12 +178,10 @@ class Etcd(Backend):
         reply = _ask(server, "/v3/kv/range", {**_ALL_WRITES, "keys_only": True}, CHANGED_WITHIN)
         return frozenset(base64.b64decode(each["key"]).decode().removeprefix(WRITES) for each in reply.get("kvs", ()))
 
-    def hand_over(self, leader: Server, successor: Health) -> bool:
+    def hand_over(self, leader: Server, successor: Health) -> None:
         """The old leader stays a member."""
         with contextlib.suppress(*NO_ANSWER):
             _ask(leader, "/v3/maintenance/transfer-leadership", {"targetID": successor.me}, HANDED_OVER_WITHIN)
-            return True
-        return False
 
     def refuse_writes(self, server: Server, *, refuse: bool) -> None:
         """Uses the alarm that a member raises when its database has grown to its quota. It binds all members."""

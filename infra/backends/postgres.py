@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from infra.backends.answers import Health, ServerRefused
 from infra.backends.backend import Auxiliary, Backend, Migration, Package, Server, Trait
 from infra.backends.conversation import EXPLAINS_WITHIN, PATIENCE, with_clock
 from infra.errors import Failed
-from infra.waiting import after
+from infra.waiting import after, comes_true
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -141,20 +141,20 @@ class Postgres(Backend):
                 raise TimeoutError(str(error)) from error
             raise ServerRefused(str(error)) from error
 
-    def end_sessions(self, server: Server, wait: Callable[[Callable[[], bool]], bool]) -> list[int]:
+    def end_sessions(self, server: Server, patience: float) -> list[int]:
         """Ends the sessions on the database of the locks."""
         import psycopg
 
-        options = "-c statement_timeout=3000"
+        options = f"-c statement_timeout={round(patience * 1000)}"
         try:
-            with _connect(server, LOGS_IN_WITHIN, options=options, autocommit=True) as connection:
+            with _connect(server, round(patience), options=options, autocommit=True) as connection:
                 ended = connection.execute(_TERMINATE).fetchall()
 
                 def gone() -> bool:
                     left = connection.execute("SELECT pid, backend_start FROM pg_stat_activity").fetchall()
                     return not set(left) & set(ended)
 
-                if not wait(gone):
+                if not comes_true(gone, patience):
                     raise Failed("PostgreSQL was told to terminate sessions, but still has them")
         except psycopg.OperationalError as error:
             raise ServerRefused(str(error)) from error

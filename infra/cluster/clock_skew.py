@@ -19,7 +19,7 @@ from typing import Any, Final
 from docker import DockerClient
 
 from infra.backends.answers import Health
-from infra.docker.client import failing
+from infra.docker.client import execute, failing
 from infra.errors import Failed
 
 LABEL: Final = "fencepost.clock"
@@ -132,7 +132,9 @@ def write(client: DockerClient, container: str, skews: Sequence[Skew]) -> None:
         raise Failed(f"{container} is paused: its clock cannot be set")
     with failing(f"{container}: its clock could not be set", f"container {container} is gone"):
         if state["State"]["Running"]:
-            _write_running(client, container, command(place, skews))
+            status, output = execute(client, container, command(place, skews), user="root")
+            if status != 0:
+                raise Failed(f"{container}: its clock could not be set ({status}): {output.strip()}")
         else:
             _write_stopped(client, container, PurePosixPath(place), content(skews))
 
@@ -156,13 +158,6 @@ def _slot(skews: Sequence[Skew]) -> bytes:
         for skew in skews
     ]
     return struct.pack("=q", len(skews)) + b"".join(packed)
-
-
-def _write_running(client: DockerClient, container: str, command: Sequence[str]) -> None:
-    execution = client.api.exec_create(container, command, user="root")["Id"]
-    output: bytes = client.api.exec_start(execution)
-    if (status := client.api.exec_inspect(execution)["ExitCode"]) != 0:
-        raise Failed(f"{container}: its clock could not be set ({status}): {output.decode(errors='replace').strip()}")
 
 
 def _write_stopped(client: DockerClient, container: str, place: PurePosixPath, content: bytes) -> None:

@@ -18,7 +18,7 @@ from docker import DockerClient
 from docker.errors import APIError, NotFound
 
 from infra.docker import base, compose, reaper
-from infra.docker.client import failing
+from infra.docker.client import execute, failing
 from infra.docker.images import Image
 from infra.errors import Failed
 from infra.network.links import BY_HAND
@@ -173,15 +173,12 @@ class Disks:
 
     def _look(self, *command: str) -> str:
         """Run a command in Toxiproxy's container, where all disks are. The command may run more than once."""
-        api = self._client.api
         container = compose.container(self._environment, "toxiproxy")
         while True:
             with failing(f"disks of {self._environment}"):
-                run = api.exec_create(container, ["sh", "-c", '"$@" && echo', "", *command])["Id"]
-                output = api.exec_start(run).decode(errors="replace")
-                status = api.exec_inspect(run)["ExitCode"]
+                status, output = execute(self._client, container, ["sh", "-c", '"$@" && echo', "", *command])
             if status != 0:
                 raise Failed(f"disks of {self._environment}: {' '.join(command)}: {output.strip()}")
             if output.endswith("\n"):
-                return str(output)
+                return output
             # When Engine 20.10 is busy, it loses the output of a short process.

@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from docker.errors import APIError, DockerException, NotFound
 from infra.docker import engine
 from infra.errors import Failed, NotPossible
 from infra.suggestions import command
+from infra.waiting import comes_true
 
 TIMEOUT = 60  # seconds for one request to the engine
 
@@ -40,6 +41,15 @@ def failing(what: str, gone: str = "") -> Iterator[None]:
     except APIError as error:
         text = gone if gone and isinstance(error, NotFound) else f"{what}: {error.explanation}"
         raise Failed(text) from error
+
+
+def execute(client: DockerClient, container: str, command: Sequence[str], user: str = "") -> tuple[int, str]:
+    """Run a command in a container. Returns its exit status and its output."""
+    run = client.api.exec_create(container, command, user=user)["Id"]
+    output: bytes = client.api.exec_start(run)
+    # The output may end before the engine knows that the process has: https://github.com/moby/moby/issues/19607
+    comes_true(lambda: not client.api.exec_inspect(run)["Running"], TIMEOUT)
+    return client.api.exec_inspect(run)["ExitCode"], output.decode(errors="replace")
 
 
 def own_container(client: DockerClient) -> dict[str, Any]:

@@ -135,9 +135,7 @@ class GateTrap:
 def run_traps(
     target: Target, script: Callable[[GateTrap], Script], patience: float, lanes: Sequence[str] | None = None
 ) -> list[GateTrap]:
-    """Run the script in these lanes (None: every lane), for `patience` seconds at most. After that no worker is caught
-    any more.
-    """
+    """Run the script in these lanes (None: every lane), as `run_scripts`."""
     lanes = target.actors.lanes() if lanes is None else lanes
     traps = [GateTrap(lane, target, target.clock.now()) for lane in lanes]
     run_scripts(target, [script(trap) for trap in traps], patience)

@@ -65,11 +65,12 @@ class Connection:
         timeout: float,
         statements: Mapping[bytes, str] | None = None,
         settings: Mapping[str, object] | None = None,
+        within: float | None = None,
     ) -> None:
         """Connect and prepare the statements by name. Raises Unavailable: no statement was sent for execution.
 
-        timeout: seconds for the connection, and for an answer. settings: parameters of the session. None: the server
-        cancels a statement after twice `timeout`, when nobody waits for it any more.
+        timeout: seconds for an answer, and for the connection unless `within` says how many. settings: parameters of
+        the session. None: the server cancels a statement after twice `timeout`, when nobody waits for it any more.
         """
         self._timeout = timeout
         if settings is None:
@@ -77,7 +78,7 @@ class Connection:
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._pg = pq.PGconn.connect_start(conninfo.make_conninfo(dsn, options=options or None).encode())
         try:
-            deadline = time.monotonic() + timeout
+            deadline = time.monotonic() + (within or timeout)
             self._handshake(deadline)
             for name, text in (statements or {}).items():
                 self._pg.send_prepare(name, text.encode())

@@ -20,6 +20,9 @@ from infra.store.libpq import Unknown as Unknown
 
 MAX_ELEMENTS: Final = 4096
 """Longest list of a set: a set is rewritten as a whole, so without a limit a trial would take quadratic time."""
+LOGIN: Final = 5.0
+"""Seconds for the first connection. All workers of a trial log in at once, and each login costs the server a process
+and the hash of a password. With less, workers on a busy machine give logins up, and keep it busy with new ones."""
 INITIAL: Final = -1
 """The value of a key that was never written."""
 
@@ -136,9 +139,9 @@ class Store:
 
     @classmethod
     def open(cls, dsn: str, mode: str, timeout: float = 1.0) -> Self:
-        """Connect. mode: a `Mode` or its text. timeout: seconds for each step. Raises Unavailable, or ValueError."""
+        """Connect. mode: a `Mode` or its text. timeout: seconds for each later step. Raises Unavailable, ValueError."""
         store = cls(dsn, Mode(mode), timeout)
-        store._connected()
+        store._connected(LOGIN)
         return store
 
     def read(self, key: str, token: int | None, owner: int) -> Read | None:
@@ -190,13 +193,13 @@ class Store:
             raise ValueError(f"{self._mode} needs a token")
         return token
 
-    def _connected(self) -> Connection:
+    def _connected(self, within: float | None = None) -> Connection:
         self.asks()
         if self._connection is None or not self._connection.usable():
             self.close()
             read = _READS.get(self._mode, _PLAIN_READ)
             statements = {b"read": read, b"write": _WRITES[self._mode], b"claim": _CLAIM}
-            self._connection = Connection(self._dsn, self._timeout, statements)
+            self._connection = Connection(self._dsn, self._timeout, statements, within=within)
         return self._connection
 
 

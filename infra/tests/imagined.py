@@ -167,6 +167,7 @@ class Star:
         self.backend, self.kind = backend, kinds[backend]
         vars(self.kind)["probe"] = lambda server: self.health(server.name)
         self.leads, self.term = self.kind.members[0], 1
+        self.asked_to_hand_over = 0  # the leader does it each second time
         self.cluster = Cluster(list(map(self._node, self.engines)))
         self._between: dict[frozenset[str], list[str]] = {}
         for proxy in topology.proxies(kinds):
@@ -279,6 +280,9 @@ class ImaginedWrites:
         return nullcontext()
 
 
+BUSY = 2.0  # seconds for which the machine may stand still
+
+
 class ImaginedProber(Prober):
     star: Star
 
@@ -298,10 +302,10 @@ class ImaginedProber(Prober):
     def connect(self, endpoint: str, patience: float = 0.0) -> Any:
         if self.ask(endpoint) is LinkAnswer.CLOSED:
             raise ConnectionRefusedError(endpoint)
-        return nullcontext(SimpleNamespace(endpoint=endpoint, sendall=lambda _: None))
+        return nullcontext(SimpleNamespace(endpoint=endpoint, sendall=lambda _: None, patience=patience))
 
     def answer(self, connection: Any) -> LinkAnswer:
-        return self.ask(connection.endpoint)
+        return self.ask(connection.endpoint) if connection.patience > BUSY else LinkAnswer.SILENT
 
     def ask_all(self, endpoints: Sequence[str], patience: float = 0.0) -> list[LinkAnswer]:
         return [self.ask(endpoint, patience) for endpoint in endpoints]
@@ -312,10 +316,10 @@ def imagined(backend: str, *lanes: Lane) -> Iterator[Star]:
     """A star. While the context lasts, faults ask the star instead of real servers."""
     star = Star(backend, *lanes)
 
-    def hand_over(_: Etcd, __: Server, successor: Health) -> bool:
-        if star.leads in star._heard_by(successor.me):
+    def hand_over(_: Etcd, leader: Server, successor: Health) -> None:
+        star.asked_to_hand_over += 1
+        if star.asked_to_hand_over % 2 == 0 and leader.name == star.leads in star._heard_by(successor.me):
             star.leads, star.term = successor.me, star.term + 1
-        return star.leads == successor.me
 
     def refuse_writes(_: Backend, server: Server, *, refuse: bool) -> None:
         star.engines[server.name].refuses = refuse

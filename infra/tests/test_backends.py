@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -71,8 +72,7 @@ def saying(monkeypatch: pytest.MonkeyPatch) -> Iterator[Saying]:
     ("redis_version:7.2.4\r\nserver_name:other\r\n", "7.2.4"),
 )
 def test_valkey_is_reported_with_its_own_name_and_version(saying: Saying, server: str, version: str) -> None:
-    health = BACKENDS["redis"].probe(saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n"))
-    assert health
+    health = there(BACKENDS["redis"].probe(saying(f"+PONG\r\n$9\r\n{server}\r\n$9\r\n{REPLICATION}\r\n+OK\r\n")))
     assert (health.version, health.me, health.leader) == (version, "master", "abc")
 
 
@@ -104,12 +104,18 @@ def test_a_lease_that_ends_while_a_redis_is_read_is_not_there(monkeypatch: pytes
     assert [entry[0] for entry in BACKENDS["redis"].held(Server("redis1", ""), lambda _: True).entries] == ["empty"]
 
 
+def test_a_busy_postgres_gets_the_time_to_end_its_sessions() -> None:
+    with patch("psycopg.connect") as connect:
+        BACKENDS["postgres"].end_sessions(Server("postgres", "127.0.0.1:1"), 20.0)
+    login = connect.call_args.kwargs
+    assert (login["connect_timeout"], login["options"]) == (20, "-c statement_timeout=20000")
+
+
 def test_a_replica_follows_only_a_primary_with_the_same_known_history() -> None:
     replica, primary = (Health("8.0.2", me=role, leader="abc") for role in ("slave", "master"))
-    assert RedisReplication().follows(replica, primary)
-    assert not RedisReplication().follows(replace(replica, leader=""), replace(primary, leader=""))
-    assert not RedisReplication().follows(replica, replica)
-    assert not RedisReplication().follows(None, primary)
+    unknown = (replace(each, leader="") for each in (replica, primary))
+    pairs = [(replica, primary), unknown, (replica, replica), (None, primary)]
+    assert [RedisReplication().follows(*pair) for pair in pairs] == [True, False, False, False]
 
 
 def test_an_etcd_that_is_a_learner_does_not_serve(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,6 +390,5 @@ def test_a_written_key_that_got_lost_before_its_removal_is_still_expected() -> N
     with writes.going_on(1e6):
         assert comes_true(lambda: len(service.removed.intersection(service.keys[:5])) == 5, 60.0)
     _, _, lost, _, unsure = service.keys[:5]
-    assert writes.known[lost] is True
-    assert writes.known[unsure] is False  # the service had kept it without an answer, and has removed it
+    assert (writes.known[lost], writes.known[unsure]) == (True, False), "the latter had been kept without an answer"
     assert {name for name, there in writes.known.items() if there} == service.there | {lost}

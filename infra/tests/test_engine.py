@@ -6,7 +6,7 @@ import threading
 from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -141,6 +141,12 @@ def test_systemd_starts_the_engine_if_systemd_runs(called: Commands, monkeypatch
     engine.ensure()
     assert called.ran("systemctl start docker")
     assert not engine.DAEMON_LOG.exists()
+
+
+def test_a_command_in_a_container_may_end_after_its_output() -> None:
+    api = MagicMock(**{"exec_start.return_value": b"out"})
+    api.exec_inspect.side_effect = [{"Running": True, "ExitCode": None}, *[{"Running": False, "ExitCode": 3}] * 2]
+    assert client.execute(Mock(api=api), "redis1", ["true"]) == (3, "out")
 
 
 def test_a_container_must_have_the_network_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

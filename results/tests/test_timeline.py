@@ -134,8 +134,7 @@ def test_error_texts_stand_once_and_the_rarest_are_told_as_one() -> None:
     assert max(map(len, texts)) <= LONGEST_ERROR
     errors_of_rows = [texts[error] for error in data["columns"]["error"]]
     assert errors_of_rows[:6] == ["", "often", "often"] * 2
-    assert errors_of_rows[-3] == texts[-1]
-    assert errors_of_rows[-2] == errors_of_rows[-1] == texts[2]
+    assert errors_of_rows[-3:] == [texts[-1], texts[2], texts[2]]
     assert errors_of_rows[-1].startswith("longlong")
 
 

@@ -34,7 +34,7 @@ from suites.rounds import run_in
 from suites.selection.profiles import BOUNDARIES, PROFILES
 from suites.worker.pool import ROOT
 
-DEADLINE: Final = 20.0  # seconds; a lock that is never freed exercises nothing more, so its trial goes on until then
+DEADLINE: Final = 15.0  # seconds; a lock that is never freed exercises nothing more, so its trial goes on until then
 SEED: Final = 1
 _DEFAULT: Final = (*(PROFILES["default"].faults or ()), *PROFILES["default"].own)
 _OFTEN: Final = (NO_FAULT, "freeze-holder", "pause-server", "kill-holder", "cut-client-drop")

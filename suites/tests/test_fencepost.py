@@ -107,8 +107,7 @@ def test_certify_and_upgrade_are_runs_of_pytest_with_its_own_options() -> None:
         (["upgrade", "etcd=3.4", "etcd=3.5", "-x"], ["--from", "etcd=3.4", "--to", "etcd=3.5", "-x"]),
     ):
         with patch("pytest.main", return_value=5) as called:
-            assert main(words) == 5
-        assert called.call_args.args[0][1:] == given
+            assert (main(words), called.call_args.args[0][1:]) == (5, given)
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

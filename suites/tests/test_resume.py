@@ -97,8 +97,7 @@ class TestWhatIsStored:
         assert [trial.attempt for trial in begun.trials] == list(range(2, (fires or CONTROLS) + 1))
         assert answer.attempts == (fires or CONTROLS)
         session = again(begun, fences)
-        assert session.answer(case) == answer
-        assert begun.trials == []
+        assert (session.answer(case), begun.trials) == (answer, [])
         assert begun.told[0].facts["kept"] == (("redis", "freeze-holder", 1, 4.0 * (fires or CONTROLS)),)
 
 

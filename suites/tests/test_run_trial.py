@@ -65,11 +65,13 @@ def test_the_watch_goes_on_under_faults_at_messages_alone(taps: Mock | None) -> 
     assert (running.watch.end.called, running.watch.begin.called) == (taps is None,) * 2
 
 
-def test_a_trial_that_goes_on_says_for_which_lane_and_why() -> None:
+def test_a_trial_that_goes_on_for_as_many_steps_of_slow_workers_says_for_which_lane_and_why() -> None:
     trial = Trial("redis", "none", 1, (lane_named("redis/set/unfenced"),))
-    running: Any = Mock(trial=trial, plan=trial.plan_to_run(), missing=[], clock=time.monotonic())
+    running: Any = Mock(trial=trial, plan=trial.plan_to_run(), missing=[], slower=2.0)
     running._missing_after.side_effect = [{"redis/set/unfenced": {"fifo": "nobody waited"}}, {}]
-    run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
+    seconds = iter([1000, 1000, 1001, 1100, 1100, 1101, 1102])  # the first cycle ends after 100 s
+    with patch("suites.trial.run_trial.time.monotonic", lambda: next(seconds)):
+        run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
     text = "once more, since it did not exercise fifo in redis/set/unfenced (nobody waited)"
     running.tell.assert_called_once_with(Event("repeats", {"text": text}))
     assert [call.args[0] >= timeouts.LINGER for call in running._missing_after.call_args_list] == [True, True]
@@ -78,7 +80,7 @@ def test_a_trial_that_goes_on_says_for_which_lane_and_why() -> None:
 @pytest.mark.parametrize("serves", [True, False])
 def test_a_member_that_ended_by_itself_is_started_again_before_all_are_looked_at(serves: bool) -> None:
     trial = Trial("redis", "none", 1, (lane_named("redis/set/unfenced"),))
-    running: Any = Mock(trial=trial, missing=[], clock=time.monotonic())
+    running: Any = Mock(trial=trial, missing=[], slower=1.0)
     running.plan.lasting, running._missing_after.return_value, running._served_after.return_value = False, {}, False
     running.environment.cluster().ready.return_value = serves
     run_trial.RunningTrial.cycle_until_exercised(running, 60.0)
@@ -188,10 +190,9 @@ def test_a_member_is_gone_if_nothing_else_is_wrong(status: str, done: list[str],
 def test_a_trial_ends_with_a_verdict_if_a_member_is_to_blame(error: Failed, ends: Any, gone: Any, on: bool) -> None:
     lane = next(lane for lane in lanes_of("etcd", registry.load("etcd")) if lane.store == "guarded")
     running: Any = Mock(spec=run_trial.RunningTrial, trial=Trial("etcd", "kill-server", 1, (lane,)), handles=[])
-    vars(running).update(
-        dict.fromkeys(("plan", "runner", "environment", "server", "watch", "tell", "actors"), Mock(silences=()))
-    )
-    vars(running).update(taps=None, clock=0.0, gone=[], looks=[], missing=[], versions={"etcd2": "3.5"})
+    parts = ("plan", "runner", "environment", "server", "watch", "tell", "actors")
+    vars(running).update(dict.fromkeys(parts, Mock(silences=())))
+    vars(running).update(taps=None, slower=1.0, clock=0.0, gone=[], looks=[], missing=[], versions={"etcd2": "3.5"})
     running.lanes, running._records = [lane_history.RunningLane(lane, ("k",))], [HIT]
     running.environment.cluster().versions.return_value, running.plan.lasting = {"etcd1": "3.6"}, False
     running.environment.still_unclean.return_value, running.runner.cycle.side_effect = [], error

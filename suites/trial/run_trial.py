@@ -149,11 +149,12 @@ class RunningTrial:
             self.server.await_condition(all_warm, timeouts.EXERCISED_WITHIN)
 
     def cycle_until_exercised(self, deadline: float) -> None:
-        """Repeat the plan until all was exercised, or until `deadline` seconds after the start have passed (more with
-        longer TTLs). A duration that the user sets is always used up.
+        """Repeat the plan until all was exercised, or until `deadline` seconds have passed (more with longer TTLs, and
+        with workers that work more slowly). A duration that the user sets is always used up.
         """
         duration, longer = self.trial.load.duration or 0.0, longest_ttl(self.trial.lanes) / LONGEST_TTL
-        deadline = max(deadline * max(longer, 1.0), duration)
+        deadline = max(deadline * self.slower * max(longer, 1.0), duration)
+        start = time.monotonic()  # by now the workers are connected, which may have taken long
         while True:
             began = time.monotonic()
             served = self._cycle()
@@ -161,7 +162,7 @@ class RunningTrial:
             self.missing.append(self._missing_after(linger if served else 0.0))
             if not served:
                 return
-            passed = time.monotonic() - self.clock
+            passed = time.monotonic() - start
             if self.plan.lasting or passed > deadline or not (self.missing[-1] or passed < duration):
                 ready = self.environment.cluster(self.trial.backend).ready
                 # No fault is on any more. A member that ended by itself is started again, also where none was healed.

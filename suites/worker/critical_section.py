@@ -5,6 +5,7 @@ Every access first asks the client's belief and is recorded. An access that is r
 
 import contextlib
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NoReturn
@@ -15,7 +16,7 @@ from infra.store.store import MAX_ELEMENTS, Mode, StoreError, Unavailable
 from suites.worker.lease_renewal import Holding
 from suites.worker.store_client import StoreClient
 from suites.worker.worker import Worker
-from suites.workloads.workload import HeldLock, Stopped
+from suites.workloads.workload import BURST, HeldLock, Stopped
 
 
 class Section:
@@ -24,6 +25,7 @@ class Section:
     def __init__(self, worker: Worker, holding: Holding) -> None:
         self.rng = worker.rng
         self.pace = worker.spec.pace
+        self.burst = zlib.crc32(worker.spec.lane.encode()) / 2**32 * BURST[0]  # the same in all workers of the lane
         self.ttl = worker.spec.ttl
         self.patience = worker.spec.acquire_timeout
         self.keys = len(worker.spec.keys)

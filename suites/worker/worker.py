@@ -106,9 +106,9 @@ class Worker:
         module, _, workload = spec.workload.partition(":")
         self.workload = cast(Workload, getattr(importlib.import_module(module), workload)())
         lock = registry.load(spec.lock)
+        self._pause = _AGAIN
         self.client = self._connected(lambda: opened(lock, spec.endpoints, spec.ttl, spec.access))
         self._turn = 0
-        self._pause = _AGAIN
         self._cancelled = False
         self._owners: set[int] = set()
         self._sharer = self.client if isinstance(self.client, Shares) else None  # asked once: it takes a while
@@ -291,7 +291,8 @@ class Worker:
         with contextlib.suppress(Stopped), self.inside(holding) as section:
             if self._in_line and self.spec.number == self.spec.generation == turn == 0:
                 section.work(min(_APART * self.spec.pace * (self.spec.count - 1), self.spec.ttl * _STAYS))
-            self.workload.section(section)
+            if self.wait_until(time.monotonic()):  # else the trial is over, and others are waiting
+                self.workload.section(section)
         after = self._section(self, holding)
         self.workload.rest(after)
         if self.workload.again and self.rng.random() < AGAIN_SHARE.get(holding.answer, 0.0):
@@ -377,7 +378,7 @@ class Worker:
                 late = time.monotonic() - began > _CONNECTS_WITHIN
                 if late and self.spec.generation == 0 and not isinstance(error, LockError):
                     raise
-                time.sleep(_AGAIN)
+                self._unanswered()
 
 
 def _dealt(order: Sequence[int], spec: Spec) -> list[int]:

@@ -13,8 +13,9 @@ FENCES: Final = ("fence-writes", "fence-writes-strict", "fence-reads-and-writes"
 """Store modes that compare fencing tokens."""
 MOST_UPDATES: Final = 5  # the most updates of the cell under one grant
 BURST: Final = (2.0, 0.5)
-"""Of so many seconds so many in which no section of any worker has work to do: holders follow each other as closely as
-the lock lets them, so that a worker soon reads again what another has written meanwhile."""
+"""Of so many seconds so many in which no section in a lane has work to do: holders follow each other as closely as the
+lock lets them, so that a worker soon reads again what another has written meanwhile. Each lane has times of its own: if
+all of a trial had the same, they would starve each other, and have no answers."""
 AWAY_SHARE: Final = 0.25
 AWAY: Final = (5.0, 20.0)
 """The share of the long rests, and how many steps of work they last, where workers may give up."""
@@ -33,6 +34,7 @@ class HeldLock(Protocol):
 
     rng: random.Random
     pace: float  # seconds that a short step of work takes here; slower backends get longer ones
+    burst: float  # seconds by which the bursts of its lane come earlier than multiples of `BURST`
     ttl: float  # seconds; the TTL that was asked for
     patience: float  # seconds that an acquire waits
     keys: int  # how many locks the lane has
@@ -93,7 +95,7 @@ def updates(hold: HeldLock) -> int:
 def step_of(hold: HeldLock) -> float:
     """Seconds that a step of work takes in a section that begins now."""
     every, lasts = BURST
-    return hold.pace if time.monotonic() % every >= lasts else 0.0
+    return hold.pace if (time.monotonic() + hold.burst) % every >= lasts else 0.0
 
 
 class Workload(ABC):

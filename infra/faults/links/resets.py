@@ -13,7 +13,7 @@ from typing import Final
 from infra.backends.backend import Trait
 from infra.errors import Failed
 from infra.faults import link_proof
-from infra.faults.fault import Fault, OnWorkers
+from infra.faults.fault import PROVEN_WITHIN, Fault, OnWorkers
 from infra.faults.fault_options import ALL_GROUPS, Options, Site, choice, number, one_of, within
 from infra.faults.gate_scripts import hits_of, let_go, stall_writers
 from infra.faults.link_probe import LinkAnswer
@@ -122,11 +122,11 @@ class Flap(OnClientLinks):
 
 
 def _connections(target: Target, pairs: Sequence[tuple[str, str]], stack: ExitStack) -> list[socket.socket]:
-    """A connection through each link. If a link accepts none, raises Failed, or skips it while another fault is on."""
+    """A patient connection through each link. A link that accepts none raises Failed, or is skipped beside a fault."""
     connections = []
     for pair in pairs:
         try:
-            connections.append(stack.enter_context(target.prober.connect(target.endpoints[pair])))
+            connections.append(stack.enter_context(target.prober.connect(target.endpoints[pair], PROVEN_WITHIN)))
         except OSError as error:
             if target.alone:
                 raise Failed(f"no connection of {pair[0]} to {pair[1]} could be made: {error}") from error

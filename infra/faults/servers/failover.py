@@ -102,11 +102,15 @@ class ChangeLeader(fault.OnNodes):
             words = f"{old.name} (leader) stopped and started, {new.name} leads{remark}"
             return [Hit("failover", words, begun, healing, healing, target.clock.now())]
         new = [node for node in target.cluster.nodes if node is not old][self.to]
-        health = new.health()
-        handed_over = health is not None and target.kind.hand_over(old, health)
-        if not handed_over and not target.alone:
-            return []
-        if not target.clock.wait(target.patience(EFFECT_WITHIN), lambda: target.cluster.leader() is new, LOOK_EVERY):
+
+        def leads() -> bool:
+            """Whether the new one leads. If another does, it is asked again: members that stand still give it up."""
+            leader, health = target.cluster.leader(), new.health()
+            if leader not in (None, new) and health:
+                target.kind.hand_over(leader, health)
+            return leader is new
+
+        if not target.clock.wait(target.patience(EFFECT_WITHIN), leads, LOOK_EVERY):
             if not target.alone:
                 return []
             raise Failed(f"{old.name} was to pass on the lead to {new.name}, which does not lead")
@@ -126,7 +130,7 @@ class TerminateBackends(fault.FaultInjection):
         (node,) = target.cluster.nodes
         begun = target.clock.now()
         try:
-            ended = target.kind.end_sessions(node, lambda gone: target.clock.wait(PROVEN_WITHIN, gone, LOOK_EVERY))
+            ended = target.kind.end_sessions(node, target.patience(EFFECT_WITHIN))
         except ServerRefused as error:
             raise Nobody(f"{node.name} cannot be told to terminate sessions: {error}") from error
         now = target.clock.now()

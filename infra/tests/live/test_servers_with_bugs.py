@@ -238,8 +238,7 @@ def test_every_fifth_key_is_put_though_it_is_there(etcd: Etcd3Client) -> None:
     again = [n for n in range(1, 21) if put[n]]
     assert [after - before for before, after in pairwise(again)] == [5] * 3
     value, about = etcd.get("planted/lock")
-    assert value == str(again[-1]).encode()
-    assert about.version == 5
+    assert (value, about.version) == (str(again[-1]).encode(), 5)
     assert not any(
         etcd.transaction([Create("planted/lock") == about.create_revision - 1], [Delete("planted/lock")], [])[0]
         for _ in range(10)
@@ -260,8 +259,7 @@ def test_a_key_does_not_go_with_its_lease(etcd: Etcd3Client) -> None:
     lease = etcd.lease(LEASE)
     etcd.put("planted/put", "value", lease)
     assert etcd.transaction([Create("planted/lock") == 0], [Put("planted/lock", "", lease)], [])[0]
-    assert list(lease.keys) == []
-    assert lease.refresh()[0].TTL == LEASE
+    assert (list(lease.keys), lease.refresh()[0].TTL) == ([], LEASE)
     lease.revoke()
     assert [about.key for _, about in etcd.get_prefix("planted/")] == [b"planted/lock", b"planted/put"]
 
