@@ -18,24 +18,24 @@ class WallClock:
 
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
-        self._by = 0
         self._travel: Any = None
         self._real = _ahead_of_monotonic()
 
     def follow(self) -> None:
-        """Move the clock as the control page says, then write into the page how far the clock is ahead."""
-        by = row_format.word(self._page, row_format.CLOCK_WANTED)
-        if by == self._by:
+        """Move the clock as the control page says, then write into the page how far the clock is ahead. A clock that
+        missed its time, since the machine stalled while it was moved, is moved again by the next call.
+        """
+        if follows(self._page):
             return
         import time_machine  # imported only where a clock is moved
 
+        by = row_format.word(self._page, row_format.CLOCK_WANTED)
         if self._travel is not None:
             self._travel.stop()
             self._travel = None
         if by:
             self._travel = time_machine.travel(time.time() + by / 1e9)
             self._travel.start()
-        self._by = by
         row_format.WORD.pack_into(self._page, row_format.CLOCK_IS, _ahead_of_monotonic() - self._real)
 
 

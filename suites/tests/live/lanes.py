@@ -25,7 +25,7 @@ from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
 from infra.tests.live.hurting import answer_of_etcd, until, zookeeper
-from suites.lock import Believes, Grant, Indeterminate, LockClient, LockError, Refused, Session, opened
+from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
 from suites.locks import registry
 from suites.locks.etcd_session import prefix_of
 from suites.locks.etcd_single_key import EtcdKey
@@ -274,9 +274,10 @@ def until_answered(call: Callable[[], T]) -> T:
     while True:
         try:
             return call()
-        except Indeterminate:
-            if time.monotonic() > deadline:
+        except LockError as error:
+            if not unanswered(error) or time.monotonic() > deadline:
                 raise
+            time.sleep(0.02)
 
 
 def got(client: LockClient, name: str) -> bool:

@@ -12,13 +12,14 @@ from infra.backends.backend import Backend, Server
 from infra.backends.redis import PRIMARY, REPLICA
 from infra.background_writes import BackgroundWrites
 from infra.environment import Environment
-from infra.tests.live.hurting import await_, redis_at
+from infra.tests.live.hurting import PATIENCE, await_, redis_at
 from suites.lanes.lane import lane_named
 from suites.lock import Grant
 from suites.tests.live.lanes import eventually
 from suites.trial import members
 from suites.trial.lane_history import RunningLane
 
+pytestmark = pytest.mark.usefixtures("patient")
 LANES = {name: f"{name}/register/unfenced" for name in ("etcd", "zookeeper")} | {"redis": "redis/set/fence-writes"}
 ON = {name: pytest.param(name, marks=pytest.mark.needs(name)) for name in LANES}
 
@@ -32,9 +33,8 @@ def writes_of(environment: Environment, backend: str) -> BackgroundWrites:
 
 
 def looked(environment: Environment, lane: RunningLane, writes: BackgroundWrites | None = None) -> members.Look:
-    backend = lane.lane.backend
-    writes = writes or writes_of(environment, backend)
-    return members.look(environment, backend, [lane], writes, quiet=True)[lane.lane.name]
+    writes = writes or writes_of(environment, lane.lane.backend)
+    return members.look(environment, lane.lane.backend, [lane], writes, quiet=True)[lane.lane.name]
 
 
 def kinds(look: members.Look, grant: Grant | None = None) -> list[str]:
@@ -121,5 +121,6 @@ def test_members_hold_what_was_written_beside_the_locks_though_one_was_killed(
     with monkeypatch.context() as patch:
         patch.setattr(type(kind), "written", damaged)
         assert kinds(looked(environment, lane, writes)) == ["removed-write-kept", "write-not-kept"]
+    monkeypatch.setattr("infra.background_writes.ANSWERED_WITHIN", PATIENCE)
     writes.clear()
     assert not kind.written(second)
