@@ -15,7 +15,7 @@ from infra.cluster.exit_reason import last_words
 from infra.errors import Failed, succeeds
 from infra.network.links import BY_HAND, Links
 from infra.suggestions import command
-from infra.waiting import POLL, comes_true
+from infra.waiting import POLL, Clock, comes_true
 
 _STATES: Final[tuple[State, ...]] = ("stopped", "paused")
 """The states that may be wanted of a node, the stronger first."""
@@ -23,6 +23,8 @@ _RIGHT: Final = Health("", ahead=0.0)
 """The health of a node whose clock tells the time of this machine."""
 READY_WITHIN: Final = 60.0
 """Seconds a cluster may take until all members serve; the slowest measures 4 on an idle machine."""
+ANSWERS_WITHIN: Final = 10.0
+"""Seconds until a node that serves answers: any process may stand still for seconds."""
 BURIED_WITHIN: Final = 40.0
 """Seconds until the links to a node that ended by itself must refuse."""
 
@@ -180,9 +182,8 @@ class Node(Server):
         return self.health() is not None
 
     def version(self) -> str:
-        """The version as the node tells it. Raises Failed when it does not serve."""
-        health = self.health()
-        if not health:
+        """The version as the node tells it. Raises Failed when it does not serve within `ANSWERS_WITHIN` s."""
+        if not (health := Clock().wait(ANSWERS_WITHIN, self.health, POLL)):
             raise Failed(f"{self.name} does not answer ({self.state()})")
         return health.version
 

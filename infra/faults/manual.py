@@ -17,7 +17,7 @@ from typing import Any, Final
 from infra import lifetime
 from infra.backends import BACKENDS
 from infra.cluster import frozen
-from infra.commands import attached, print_faults
+from infra.commands import CLEAN_WITHIN, attached, print_faults
 from infra.docker import machine, owner
 from infra.errors import Failed, UnknownName
 from infra.faults.all_faults import FAULTS
@@ -60,7 +60,7 @@ def main(name: _Text, backend: _Text, plan: _Text, process: _Text, env: _Text, t
         if plan or drawn["seconds"] is not None:
             print("\n".join(planned.describe(words)), flush=True)
             Runner(planned, target, partial(print, flush=True)).cycle()
-            if left := environment.unclean():
+            if left := environment.still_unclean(CLEAN_WITHIN):
                 print_faults(left)
         else:
             step = replace(planned.steps[0], for_=0.0)

@@ -5,13 +5,18 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from typing import Any, get_args
+from unittest.mock import Mock
 
 import pytest
 
 from checkers.tests.build import cases
 from infra.backends import BACKENDS, shaped
+from infra.backends.answers import Outcome, ServerRefused, Written
+from infra.backends.backend import Backend
+from infra.backends.redis import Redis
+from infra.cluster.nodes import Cluster
 from infra.errors import Failed
 from infra.faults import fault
 from infra.faults.all_faults import FAULTS
@@ -254,6 +259,28 @@ def test_servers_are_maintained_again_and_again_until_they_are_killed(name: str)
         hits = injection_of(name, "redis").apply(star.target("a", alone=True))
         assert sorted(hit.target.split()[0] for hit in hits) == sorted(times) == sorted(star.engines)
         assert min(times.values()) > (name == "maintenance")
+
+
+def test_a_server_that_stands_still_is_maintained_later_and_named_in_its_place() -> None:
+    with imagined("redis") as star, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("infra.faults.servers.maintenance.AGAIN", 0.01)
+        patch.setattr(Redis, "maintain", Mock(side_effect=chain([ServerRefused("not now")], repeat("done"))))
+        hits = injection_of("maintenance", "redis").apply(star.target("a", alone=True))
+        assert [hit.target for hit in hits] == [f"{name} (done)" for name in star.engines]
+
+
+@cases(
+    "backend, name, outcomes, says",
+    ("a late write does not show that a disk is full", "etcd", "fill-disk", ["silent"], "etcd1 (leader), which ended"),
+    ("who leads no more refuses", "zookeeper", "stall-disk", ["refused"] * 1000, "zk1 (leader), zk2 (follower)"),
+)
+def test_a_hurt_disk_shows_in_a_write(backend: str, name: str, outcomes: list[Outcome], says: str) -> None:
+    with imagined(backend) as star, pytest.MonkeyPatch.context() as patch:
+        written = (Written(outcome, 0.0) for outcome in outcomes)
+        patch.setattr(Backend, "write", lambda _, server, *__, **___: next(written, None) or star.write(server.name))
+        patch.setattr(Cluster, "leader", Mock(side_effect=chain(star.cluster.nodes[:1], repeat(None))))
+        (hit,) = injection_of(name, backend).apply(star.target("a", alone=True))
+        assert hit.target == says
 
 
 @pytest.mark.parametrize("name", ["slow-disk", "stall-disk", "fill-disk"])

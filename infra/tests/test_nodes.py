@@ -4,9 +4,11 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from docker.errors import APIError
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from checkers.tests.build import cases, there
 from infra.backends import BACKENDS
+from infra.backends.answers import Health
 from infra.backends.etcd import Etcd
 from infra.backends.postgres import Postgres
 from infra.cluster import node_repair
@@ -302,6 +305,13 @@ def test_a_primary_and_its_replica_go_back_together_or_not(refuses: str, monkeyp
     words = roll("redis", "1", primary, replica, monkeypatch)
     assert words == [f"redis1 stays 17.11: {refuses} does not start as {BOOTED}"]
     assert [primary.runs, replica.runs, primary.running and replica.running] == [OTHER, OTHER, True]
+
+
+def test_a_member_that_stands_still_for_a_moment_tells_its_version_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    with imagined("etcd") as star:
+        monkeypatch.setattr(star, "health", Mock(side_effect=cycle([None, Health("3.5.16")])))
+        monkeypatch.setattr(Etcd, "agreed_version", lambda *_: "3.5.0")
+        upgrades._await_agreement(star.target("a", alone=True))
 
 
 @cases(

@@ -51,8 +51,8 @@ class SlowDisk(fault.FaultInjection):
         begun = target.clock.now()
         for node, _ in hit:
             target.own.disks.slow(node.name, STALL if self.delay_ms is None else self.delay_ms / 1000, target.by)
-        for node, _ in hit[:1] if target.kind.has(Trait.LEADER) else hit:
-            self._prove(target, node)
+        for node, role in hit[:1] if target.kind.has(Trait.LEADER) else hit:
+            self._prove(target, node, leads=role == LEADER)
         words = ", ".join(named(node, role) for node, role in hit)
         if self.delay_ms is None and target.kind.has(Trait.STALL_DEPOSES) and hit[0][1] == LEADER:
             words += fault.await_successor(target, hit[0][0])
@@ -61,13 +61,14 @@ class SlowDisk(fault.FaultInjection):
     def heal(self, target: Target) -> None:
         target.own.disks.clear(target.by)
 
-    def _prove(self, target: Target, node: Node) -> None:
+    def _prove(self, target: Target, node: Node, *, leads: bool) -> None:
         def shows() -> bool:
             written = target.kind.write(node, patience=_STALLED if self.delay_ms is None else 10.0)
             if written.outcome == "kept":
                 return self.delay_ms is not None and written.seconds >= self.delay_ms / 1000
-            # Refused, or silent although it is only slow: that is another fault's doing.
-            return not target.alone or (written.outcome == "silent" and self.delay_ms is None)
+            # Who leads no more refuses: an election may not end on such disks. Else another fault has it refuse.
+            lost = written.outcome == "refused" and leads and target.cluster.leader() is not node
+            return not target.alone or (self.delay_ms is None and (written.outcome == "silent" or lost))
 
         if not target.clock.wait(PROVEN_WITHIN, shows):
             raise Failed(f"the disk of {node.name} is slow, but writes are acknowledged as fast as before")
@@ -94,30 +95,31 @@ class FillDisk(fault.OnNodes):
     def _fill(self, target: Target, node: Node, role: str) -> Hit:
         if (state := node.state()) != "running":
             raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
-        disks = target.own.disks
-        begun = target.clock.now()
+        disks, begun = target.own.disks, target.clock.now()
         disks.fill(node.name, target.by)
         if not target.clock.wait(PROVEN_WITHIN, lambda: disks.room(node.name) == 0, LOOK_EVERY):
             raise Failed(f"the disk of {node.name} was filled, but has {disks.room(node.name)} bytes left")
 
-        def refuses() -> bool:
-            return target.kind.write(node, size=ENOUGH).outcome != "kept" or node.state() == "stopped"
+        ends = target.kind.has(Trait.ENDS_WHEN_FULL)
 
-        if not target.clock.wait(EFFECT_WITHIN, refuses, LOOK_EVERY):
-            raise Failed(f"the disk of {node.name} is full, but it keeps what is written")
-        if target.kind.has(Trait.ENDS_WHEN_FULL):
+        def shows() -> bool:
+            """Whether it has ended or, if it need not, refuses a write. A write without an answer may still be kept."""
+            if node.state() == "stopped":
+                return True
+            outcome = target.kind.write(node, size=ENOUGH).outcome
+            return (outcome == "refused" and not ends) or (outcome != "kept" and not target.alone)
+
+        if not target.clock.wait(EFFECT_WITHIN, shows, LOOK_EVERY):
+            raise Failed(f"the disk of {node.name} is full, but it goes on as before")
+        if ends:
             target.clock.wait(PROVEN_WITHIN, lambda: node.state() == "stopped", LOOK_EVERY)
-        if ended := node.state() == "stopped":
-            _bury(target, node)
+        # Its links are to refuse, but Toxiproxy still dials it for seconds.
+        buried = lambda: succeeds(lambda: node.kill(target.by))  # noqa: E731
+        if (ended := node.state() == "stopped") and not target.clock.wait(EFFECT_WITHIN, buried, LOOK_EVERY):
+            raise Failed(f"{node.name} ended, and its links cannot be told")
         remark = fault.await_successor(target, node) if role == LEADER else ""
         words = f"{named(node, role)}{', which ended' if ended else ''}{remark}"
         return Hit("disk", words, begun, target.clock.now())
-
-
-def _bury(target: Target, node: Node) -> None:
-    """Have the links of a node that ended by itself refuse. Toxiproxy still dials it for seconds. Raises Failed."""
-    if not target.clock.wait(EFFECT_WITHIN, lambda: succeeds(lambda: node.kill(target.by)), LOOK_EVERY):
-        raise Failed(f"{node.name} ended, and its links cannot be told")
 
 
 _ROLES: Final = (LEADER, FOLLOWER)

@@ -7,7 +7,7 @@ from typing import Final
 from infra.backends.answers import NO_ANSWER
 from infra.backends.backend import Trait
 from infra.errors import Failed
-from infra.faults.fault import LOOK_EVERY, Fault, FaultInjection, Nobody, always
+from infra.faults.fault import EFFECT_WITHIN, LOOK_EVERY, Fault, FaultInjection, Nobody, always
 from infra.faults.target import Hit, Target
 
 AGAIN: Final = 2.0
@@ -23,8 +23,8 @@ class Maintain(FaultInjection):
 
     def apply(self, target: Target) -> Sequence[Hit]:
         """Proven by what each server shows afterwards. A server that another fault keeps from it is left out."""
-        begun, hits, failed = target.clock.now(), dict[str, Hit](), dict[str, Exception]()
-        while (now := target.clock.now()) < begun + AGAIN * 1e9:
+        begun, hits, failed, within = target.clock.now(), dict[str, Hit](), dict[str, Exception](), AGAIN
+        while target.clock.now() < begun + within * 1e9:
             for node in target.cluster.nodes:
                 try:
                     words = target.kind.maintain(node)
@@ -35,11 +35,12 @@ class Maintain(FaultInjection):
                 applied = hits[node.name].applied if node.name in hits else now
                 hits[node.name] = Hit("maintenance", f"{node.name} ({words})", begun, applied, now, now)
             target.clock.sleep(LOOK_EVERY)
+            within = EFFECT_WITHIN if target.alone and len(hits) < len(target.members) else AGAIN  # if some stood still
         if target.alone and (never := [name for name in failed if name not in hits]):
             raise Failed(f"{never[0]} cannot be maintained: {failed[never[0]]}") from failed[never[0]]
         if not hits:
             raise Nobody("no server can be maintained now")
-        return list(hits.values())
+        return [hits[name] for name in target.members if name in hits]
 
 
 MAINTENANCE: Final = Fault(

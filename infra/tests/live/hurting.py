@@ -10,22 +10,26 @@ import urllib.request
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import psycopg
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from checkers.tests.build import there
+from infra import commands
+from infra.backends import etcd as etcd_backend
 from infra.backends.answers import NO_ANSWER
 from infra.backends.redis import connect
 from infra.cluster.nodes import Cluster, Node
 from infra.environment import Environment
-from infra.faults import fault
+from infra.faults import fault, link_proof, manual
 from infra.faults.all_faults import FAULTS
 from infra.faults.link_probe import LinkAnswer
 from infra.faults.plan import compile_plan
+from infra.faults.servers import clocks, disks, failover, maintenance, sequences, strikes, upgrades
 from infra.faults.target import Hit, Target
 from infra.store.libpq import DATABASE
 from infra.tests.environments import COMES_WITHIN
@@ -52,22 +56,36 @@ def until(ask: Callable[[], T | None]) -> T:
     return there(Clock().wait(COMES_WITHIN, ask, POLL))
 
 
+def insist(ask: Callable[[], T]) -> T:
+    """As `until`, where the server may refuse, or not answer: a member without a leader does."""
+
+    def answer() -> T | None:
+        with suppress(*NO_ANSWER):
+            return ask()
+        return None
+
+    return until(answer)
+
+
+def be_patient(replace: Callable[[object, str, float], None]) -> None:
+    """Let proofs of faults and heals wait: an election on a busy machine may take 20 s. replace: as `setattr`."""
+    proofs = (fault, link_proof, clocks, disks, failover, maintenance, sequences, strikes, upgrades)
+    for module in (*proofs, commands, manual):
+        for name in [name for name in vars(module) if name.endswith("_WITHIN")]:
+            replace(module, name, COMES_WITHIN)
+    replace(etcd_backend, "REPLACED_WITHIN", COMES_WITHIN)
+
+
 def version(node: Node) -> str:
     return until(node.health).version
 
 
 def versions(cluster: Cluster) -> dict[str, str]:
-    """Node -> version, once all have answered."""
-
-    def ask() -> dict[str, str] | None:
-        known = cluster.versions()
-        return known if len(known) == len(cluster.nodes) else None
-
-    return until(ask)
+    """Member -> version, once all have answered."""
+    return {node.name: version(node) for node in cluster.nodes}
 
 
-@dataclass(frozen=True)
-class Reign:
+class Reign(NamedTuple):
     """The leader and its term; the first node for backends without a leader."""
 
     leader: Node
@@ -161,10 +179,6 @@ class Redis:
             return b""
 
 
-def names(target: Target) -> list[str]:
-    return [node.name for node in target.cluster.nodes]
-
-
 def redis_at(endpoint: str) -> "RedisClient":
     return connect(endpoint, PATIENCE)
 
@@ -176,15 +190,14 @@ Session = psycopg.Connection[tuple[object, ...]]
 def keep(target: Target, word: str) -> None:
     """Write a word; to every node if the nodes know nothing of each other."""
     for node in target.cluster.nodes if target.backend == "redis" else target.cluster.nodes[:1]:
-        where = node.endpoint
         match target.backend:
             case "redis":
                 with redis_at(node.endpoint) as redis:
                     redis.set(KEY, word)
             case "etcd":
-                until(lambda where=where: answer_of_etcd(where, "kv/put", key=KEY, value=word))  # type: ignore[misc]
+                insist(partial(etcd, node.endpoint, "kv/put", key=KEY, value=word))
             case "zookeeper":
-                with zookeeper(where) as client:
+                with zookeeper(node.endpoint) as client:
                     with suppress(NoNodeError):
                         client.retry(client.delete, f"/{KEY}")
                     with suppress(NodeExistsError):  # it was created, and the answer was lost
@@ -197,16 +210,15 @@ def keep(target: Target, word: str) -> None:
 
 def kept(target: Target, node: Node) -> object:
     """The word that this node itself has, None if it has none."""
-    where = node.endpoint
     match target.backend:
         case "redis":
             with redis_at(node.endpoint) as redis:
                 return redis.get(KEY)
         case "etcd":
-            found = until(lambda: answer_of_etcd(where, "kv/range", key=KEY, serializable=True)).get("kvs", [])
+            found = insist(partial(etcd, node.endpoint, "kv/range", key=KEY, serializable=True)).get("kvs", [])
             return b64decode(found[0]["value"]).decode() if found else None
         case "zookeeper":
-            with zookeeper(where) as client, suppress(NoNodeError):
+            with zookeeper(node.endpoint) as client, suppress(NoNodeError):
                 return str(client.retry(client.get, f"/{KEY}")[0], "ascii")
             return None
         case _:
@@ -237,13 +249,6 @@ def etcd(where: str, path: str, timeout: float = PATIENCE, **what: object) -> An
     sent = {name: b64encode(word.encode()).decode() if isinstance(word, str) else word for name, word in what.items()}
     with urllib.request.urlopen(f"http://{where}/v3/{path}", json.dumps(sent).encode(), timeout=timeout) as answer:
         return json.load(answer)
-
-
-def answer_of_etcd(where: str, path: str, **what: Any) -> Any:
-    """The same, or None if there is no answer: a member without a leader refuses."""
-    with suppress(*NO_ANSWER):
-        return etcd(where, path, **what)
-    return None
 
 
 def session(

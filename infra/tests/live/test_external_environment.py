@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from infra.errors import Failed
 from infra.faults.link_probe import LinkAnswer, Prober
 from infra.network.links import Cut
 from infra.target import external_cluster, external_environment
-from infra.target.external_cluster import External
 from infra.target.external_environment import ExternalEnvironment
 from infra.target.hooks import Hooks
 from infra.tests.environments import COMES_WITHIN, await_unclean
@@ -36,25 +36,31 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Staging]:
         yield there
 
 
+def await_error(call: Callable[[], object], is_so: Callable[[str], object]) -> None:
+    """Wait until a call raises Failed with an error of which this is so."""
+    told: list[str] = []
+
+    def so() -> bool:
+        with pytest.raises(Failed) as caught:
+            call()
+        told.append(str(caught.value))
+        return bool(is_so(told[-1]))
+
+    await_(so, lambda: told[-1])
+
+
 class TestAdmission:
     """An error is one line that names the node. For a node that stands still it says that the node does not answer."""
 
-    def _says(self, addresses: str, access: Access) -> str:
-        given = external_cluster.parse([f"redis={addresses}"], {})["redis"]
-        with pytest.raises(Failed) as caught:
-            external_cluster.check(External("redis", given.addresses, access))
-        assert PASSWORD not in str(caught.value)
-        (line,) = str(caught.value).splitlines()
-        return line
-
     def _await_said(self, addresses: str, access: Access, what: Callable[[str], bool]) -> None:
-        told: list[str] = []
+        given = external_cluster.parse([f"redis={addresses}"], {})["redis"]
 
-        def so() -> bool:
-            told.append(self._says(addresses, access))
-            return what(told[-1])
+        def so(error: str) -> bool:
+            assert PASSWORD not in error
+            assert len(error.splitlines()) == 1
+            return what(error)
 
-        await_(so, lambda: told[-1])
+        await_error(lambda: external_cluster.check(replace(given, access=access)), so)
 
     @cases(
         "change, says",
@@ -155,15 +161,7 @@ class TestNodes:
         await_(lambda: all(REDIS.ask(where) is LinkAnswer.ANSWERED for where in places))
         says = rf"^redis2 \({places[1]}\) answers here, but Toxiproxy's container cannot reach it as 10\.77\."
         environment = beside(f"redis={','.join(places)}")
-        told: list[str] = []
-
-        def refused() -> bool:
-            with pytest.raises(Failed) as caught:
-                environment.ensure("redis")
-            told.append(str(caught.value))
-            return re.search(says, told[-1]) is not None
-
-        await_(refused, lambda: told[-1])
+        await_error(lambda: environment.ensure("redis"), partial(re.search, says))
 
 
 def ensured(environment: ExternalEnvironment) -> bool:

@@ -43,7 +43,9 @@ def test_a_fault_stays_until_heal(environment: OwnEnvironment, command: Callable
     command("heal")
 
 
-def test_a_fault_for_a_while_heals_itself(command: Callable[..., str]) -> None:
+def test_a_fault_for_a_while_heals_itself(command: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    unclean, late = OwnEnvironment.unclean, iter([["zk1 does not serve"]])  # for a moment, after the heal
+    monkeypatch.setattr(OwnEnvironment, "unclean", lambda environment: next(late, None) or unclean(environment))
     said = command("fault", "kill-server", "redis", "--set", 'nodes=["redis3"]', "--for", "0.2")
     first, applied, healing, healed = said.splitlines()
     assert first == "after 0.0 s: kill redis3 for 0.2 s"

@@ -5,10 +5,9 @@ from infra.faults import fault
 from infra.faults.fault_options import ALL_GROUPS
 from infra.faults.link_probe import LinkAnswer
 from infra.faults.target import Target
-from infra.own_environment import OwnEnvironment
 from infra.tests.environments import on
 from infra.tests.live import hurting
-from infra.tests.live.hurting import ELECTING, SILENCE, await_, await_leader_but, done, etcd, leader_hit, names, reign
+from infra.tests.live.hurting import ELECTING, await_, await_leader_but, done, leader_hit, reign
 
 
 @on(*ELECTING)
@@ -16,7 +15,7 @@ def test_an_isolated_leader_is_succeeded_and_still_reached(target: Target) -> No
     before = reign(target)
     with done(target, f"isolate-leader-{'hold' if target.backend == 'zookeeper' else 'drop'}") as hit:
         old = leader_hit(target, hit, before)
-        peers = [node for node in names(target) if node != old.name]
+        peers = [node for node in target.members if node != old.name]
         assert hit.target == f"{old.name} (leader) from {', '.join(peers)}"
         seen: list[int | None] = []
 
@@ -39,7 +38,7 @@ def test_an_isolated_follower_stops_serving_and_the_others_go_on(target: Target)
     before = reign(target)
     with done(target, "cut-nodes-drop", follower=1) as hit:
         victim = target.node(hit.target.split()[0])
-        peers = [node for node in names(target) if node != victim.name]
+        peers = [node for node in target.members if node != victim.name]
         assert hit.target == f"{victim.name} (follower) from {', '.join(peers)}"
         after = reign(target)
         if after.term == before.term:  # else a node stood still, and there was an election
@@ -71,41 +70,32 @@ def test_a_mute_leader_hears_of_its_successor_and_a_deaf_leader_does_not(target:
 
 
 @on("etcd")
-def test_no_member_leads_or_takes_a_write_in_a_ring_of_three(environment: OwnEnvironment, target: Target) -> None:
+def test_no_member_leads_or_takes_a_write_in_a_ring_of_three(target: Target) -> None:
     with done(target, "split-ring"):
         await_(lambda: target.cluster.leader() is None)
-        assert _writers(environment, target) == set()
+        assert _writers(target) == set()
     await_(target.cluster.ready)
 
 
 @on("etcd")
-def test_only_members_that_see_a_leader_take_writes_over_a_bridge(environment: OwnEnvironment, target: Target) -> None:
+def test_only_members_that_see_a_leader_take_writes_over_a_bridge(target: Target) -> None:
     leader = fault.leader(target)
     for bridge in (leader, next(node for node in target.cluster.nodes if node is not leader)):
         with done(target, "split-bridge", bridge=bridge.name):
-            await_(lambda bridge=bridge: _write_over(environment, target, bridge))  # type: ignore[misc]
+            await_(lambda bridge=bridge: _write_over(target, bridge))  # type: ignore[misc]
     for node in target.cluster.nodes:
         await_(node.ready)
 
 
-def _write_over(environment: OwnEnvironment, target: Target, bridge: Node) -> bool:
+def _write_over(target: Target, bridge: Node) -> bool:
     """Whether just these nodes take a write: all if the bridge leads, else the leader and the bridge."""
     # The bridge may be elected, as all nodes reach it. If it leads and stands still, another node may be elected.
-    leader, writers = target.cluster.leader(), _writers(environment, target)
+    leader, writers = target.cluster.leader(), _writers(target)
     if leader is None:
         return False
-    return writers == (set(names(target)) if leader is bridge else {leader.name, bridge.name})
+    return writers == (set(target.members) if leader is bridge else {leader.name, bridge.name})
 
 
-def _writers(environment: OwnEnvironment, target: Target) -> set[str]:
+def _writers(target: Target) -> set[str]:
     """The nodes that take a write."""
-    places = zip(names(target), environment.direct("etcd"), strict=True)
-    return {node for node, endpoint in places if _writes(endpoint)}
-
-
-def _writes(endpoint: str) -> bool:
-    """Whether a put there is acknowledged."""
-    try:
-        return "error" not in etcd(endpoint, "kv/put", SILENCE, key="shape", value=endpoint)
-    except OSError:
-        return False
+    return {node.name for node in target.cluster.nodes if target.kind.write(node).outcome == "kept"}

@@ -33,6 +33,8 @@ from infra.own_environment import OwnEnvironment
 from infra.faults.plan import compile_plan
 from infra.faults.all_faults import FAULTS
 from infra.tests.environments import target_of
+from infra.tests.live.hurting import be_patient
+be_patient(setattr)
 environment = OwnEnvironment.start(name=sys.argv[1])
 environment.ensure("redis")
 target = target_of(environment, "redis")
@@ -97,7 +99,7 @@ class TestWithAnEngine:
         self, client: DockerClient, name: str, environment: OwnEnvironment
     ) -> None:
         with _process(STAYS, name, f"{name}-kept") as (process, said):
-            theirs, ours = said.readline(), environment.store_dsn(None)
+            theirs, ours = said.readline().strip(), environment.store_dsn(None)
             assert theirs.rpartition("@")[2] != ours.rpartition("@")[2]
             process.terminate()
             assert process.wait(HANGS_AFTER) == 128 + signal.SIGTERM

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,7 @@ from infra.faults.target import Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, on
 from infra.tests.live import hurting
-from infra.tests.live.hurting import await_, await_answer, await_kept, done, keep, leader_hit, names, reign
+from infra.tests.live.hurting import await_, await_answer, await_kept, done, keep, leader_hit, reign
 
 
 @on(*BACKENDS)
@@ -23,7 +24,7 @@ def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironme
     before = reign(target)
     role = " (leader)" if target.backend in hurting.ELECTING else ""
     options = {} if role else {"nodes": [before.leader.name]}
-    assert all(environment.disks.files(name) for name in names(target))
+    assert all(environment.disks.files(name) for name in target.members)
     with done(target, "wipe-server", **options) as hit:
         victim = leader_hit(target, hit, before)
         assert hit.target == victim.name + role
@@ -45,7 +46,7 @@ def test_a_wiped_server_starts_with_nothing_of_its_own(environment: OwnEnvironme
 def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target) -> None:
     def members(learners: int = 0) -> dict[str, str]:
         endpoint = target.cluster.nodes[0].endpoint
-        listed = hurting.until(lambda: hurting.answer_of_etcd(endpoint, "cluster/member/list"))["members"]
+        listed = hurting.insist(partial(hurting.etcd, endpoint, "cluster/member/list", linearizable=True))["members"]
         assert sum(member.get("isLearner", False) for member in listed) == learners
         return {member.get("name", ""): member["ID"] for member in listed}
 
@@ -54,7 +55,7 @@ def test_an_etcd_that_lost_its_data_comes_back_as_another_member(target: Target)
         with done(target, "wipe-server", nodes=["etcd2"]):
             members(learners=len(target.kind.learners))
         after = members()
-        assert after.keys() == before.keys() == set(names(target))
+        assert after.keys() == before.keys() == set(target.members)
         assert [name for name in after if after[name] != before[name]] == ["etcd2"]
 
 
@@ -98,9 +99,9 @@ def test_an_orderly_restart_keeps_all_and_another_leads(target: Target) -> None:
 def test_a_power_failure_stops_all_servers_and_no_kept_data_are_lost(target: Target) -> None:
     keep(target, "before")
     with done(target, "restart-all") as hit:
-        assert hit.target == ", ".join(names(target))
+        assert hit.target == ", ".join(target.members)
         assert {node.state() for node in target.cluster.nodes} == {"stopped"}
-        for name in names(target):
+        for name in target.members:
             await_answer(target, "c3", name, LinkAnswer.CLOSED)
     await_kept(target, "before")
 

@@ -23,7 +23,6 @@ from infra.tests.live.hurting import PATIENCE, await_
 THREADS = 12
 ROUNDS = 20
 
-
 _OPENED = ExitStack()  # closes the clients of a test when it has ended
 
 
@@ -169,7 +168,6 @@ def test_increments_are_lost_without_a_fence(dsn: str, key: str) -> None:
 
 
 def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None:
-
     def write(client: Store, number: int) -> int | None:
         token = number ^ 0b10101
         before = there(client.read(key, token, number))
@@ -184,7 +182,6 @@ def test_a_lower_token_never_overwrites_a_higher_one(dsn: str, key: str) -> None
 
 
 def test_only_one_of_all_claims_of_a_job_succeeds(dsn: str, key: str) -> None:
-
     def claim(client: Store, number: int) -> int | None:
         job = number // THREADS
         return job if client.claim(key, job) else None

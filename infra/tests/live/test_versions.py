@@ -7,6 +7,7 @@ data have gone over cannot be undone, so later tests in this file begin with wha
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import psycopg
@@ -26,7 +27,7 @@ from infra.faults.target import Hit, Target
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import await_unclean, target_of
 from infra.tests.live import hurting
-from infra.tests.live.hurting import asked, await_, await_kept, keep, kept, leader_hit, reign, session, version
+from infra.tests.live.hurting import asked, await_, await_kept, insist, keep, kept, leader_hit, reign, session, version
 
 SOON = 5.0  # seconds for a login that is tried again
 OLD = {"etcd": "3.4", "zookeeper": "3.8", "redis": "7.0", "postgres": "15"}
@@ -79,8 +80,8 @@ def test_a_replaced_etcd_is_seen_by_all_and_comes_back(old: OwnEnvironment, caps
     assert series(old, *meant) == list(meant.values())
     await_(target.cluster.ready)
     await_kept(target, "before")
-    since = BACKENDS["etcd"].held(leader, bool).last
-    assert len({BACKENDS["etcd"].held(node, bool, since).whole for node in target.cluster.nodes}) == 1
+    since = insist(partial(target.kind.held, leader, bool)).last
+    assert len({insist(partial(target.kind.held, node, bool, since)).whole for node in target.cluster.nodes}) == 1
     other = OwnEnvironment.attach(old.name)
     for each in (old, other):
         await_unclean(each, f"{leader.name} runs fencepost/etcd:trixie, not fencepost/etcd:bookworm")
@@ -161,7 +162,7 @@ def test_redis_can_go_back_until_it_has_rewritten_its_file(old: OwnEnvironment) 
 
 
 def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) -> None:
-    target, etcds = target_of(old, "etcd"), hurting.names(target_of(old, "etcd"))
+    target = target_of(old, "etcd")
     keep(target, "before")
     before = reign(target)
     (first,) = rolled(target, ("3.5", "leader", 1))
@@ -172,7 +173,7 @@ def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) 
     await_unclean(old)
     assert series(old, leader.name) == ["3.5"]
     assert [record.kind for record in rolled(target, ("3.4", "follower", 3))] == ["version"]
-    assert series(old, *etcds) == ["3.4"] * 3
+    assert series(old, *target.members) == ["3.4"] * 3
 
     before = reign(target)
     follower = next(node for node in target.cluster.nodes if node is not before.leader)
@@ -185,7 +186,7 @@ def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) 
         assert records[-1].target.split()[1] == "(leader)"
     else:  # the member that was replaced has been elected meanwhile
         assert reign(target).term > before.term
-    assert series(old, *etcds) == ["3.5"] * 3
+    assert series(old, *target.members) == ["3.5"] * 3
     await_(lambda: BACKENDS["etcd"].agreed_version(old.node("etcd1")).startswith("3.5."))
     await_kept(target, "before")
 
@@ -196,7 +197,7 @@ def test_etcd_goes_back_from_half_way_and_not_from_the_end(old: OwnEnvironment) 
     assert "cannot be downgraded" in refused.target
     replaced.heal(target)
     await_(target.cluster.ready)
-    assert series(old, *etcds) == ["3.5"] * 3
+    assert series(old, *target.members) == ["3.5"] * 3
     await_unclean(old, f"{follower.name} runs fencepost/etcd:trixie, not fencepost/etcd:bookworm")
     await_kept(target, "before")
     old.keep_version(follower.name)

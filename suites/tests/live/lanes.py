@@ -24,7 +24,7 @@ from infra.faults.all_faults import FAULTS
 from infra.network.links import Cut
 from infra.own_environment import OwnEnvironment
 from infra.tests.environments import target_of
-from infra.tests.live.hurting import answer_of_etcd, until, zookeeper
+from infra.tests.live.hurting import etcd, insist, until, zookeeper
 from suites.lock import Believes, Grant, LockClient, LockError, Refused, Session, opened
 from suites.locks import registry
 from suites.locks.etcd_session import prefix_of
@@ -139,8 +139,8 @@ class Lane:
                     return len(client.retry(client.get_children, f"{ROOT}/{quote(self.key, safe='')}"))
             case "etcd":
                 first, where = prefix_of(self.key), self.environment.direct("etcd")[0]
-                ends = {"key": first, "range_end": first[:-1] + chr(ord(first[-1]) + 1)}
-                answer = until(lambda: answer_of_etcd(where, "kv/range", **ends, count_only=True))
+                end = first[:-1] + chr(ord(first[-1]) + 1)
+                answer = insist(partial(etcd, where, "kv/range", key=first, range_end=end, count_only=True))
                 return int(answer.get("count", 0))
         return 0
 
