@@ -113,13 +113,17 @@ class FillDisk(fault.OnNodes):
             raise Failed(f"the disk of {node.name} is full, but it goes on as before")
         if ends:
             target.clock.wait(PROVEN_WITHIN, lambda: node.state() == "stopped", LOOK_EVERY)
-        # Its links are to refuse, but Toxiproxy still dials it for seconds.
-        buried = lambda: succeeds(lambda: node.kill(target.by))  # noqa: E731
-        if (ended := node.state() == "stopped") and not target.clock.wait(EFFECT_WITHIN, buried, LOOK_EVERY):
-            raise Failed(f"{node.name} ended, and its links cannot be told")
+        if ended := node.state() == "stopped":
+            _bury(target, node)
         remark = fault.await_successor(target, node) if role == LEADER else ""
         words = f"{named(node, role)}{', which ended' if ended else ''}{remark}"
         return Hit("disk", words, begun, target.clock.now())
+
+
+def _bury(target: Target, node: Node) -> None:
+    """Have the links of a node that ended by itself refuse. Toxiproxy still dials it for seconds. Raises Failed."""
+    if not target.clock.wait(EFFECT_WITHIN, lambda: succeeds(lambda: node.kill(target.by)), LOOK_EVERY):
+        raise Failed(f"{node.name} ended, and its links cannot be told")
 
 
 _ROLES: Final = (LEADER, FOLLOWER)
