@@ -1,6 +1,7 @@
 """Stand-ins for this machine: commands that answer from a table, executables that are a line of shell."""
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from infra.docker import machine
 from infra.errors import Failed
 
 HANGS_AFTER = 1800.0  # seconds after which a process or thread of a test counts as hung; no test measures such times
+LONG = f"600.{os.getpid()}"  # an argument of `sleep`, and of no process that a run of the tests beside this one started
 
 Answer = str | Failed | Callable[[list[str]], str]
 

@@ -13,7 +13,7 @@ import pytest
 from checkers.tests.build import cases
 from infra.docker import client, engine, machine
 from infra.errors import Failed, NotPossible, Trouble
-from infra.tests.fakes import HANGS_AFTER, Commands, commands, executable, rights, running
+from infra.tests.fakes import HANGS_AFTER, LONG, Commands, commands, executable, rights, running
 
 SILENT = Failed("docker version: Cannot connect to the Docker daemon at unix:///var/run/docker.sock")
 ASK, COMPOSE = "docker version", "docker compose version"
@@ -22,8 +22,7 @@ ASK, COMPOSE = "docker version", "docker compose version"
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A Debian machine without Docker and systemd, on which we are root; returns its bin folder."""
-    bin_folder = tmp_path / "bin"
-    bin_folder.mkdir()
+    (bin_folder := tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{bin_folder}:/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
@@ -234,8 +233,8 @@ def test_a_log_holds_all_that_was_said(tmp_path: Path) -> None:
 
 def test_a_command_that_hangs_is_ended() -> None:
     with pytest.raises(Failed, match="no end after"):
-        machine.run(["sleep", "600.125"], timeout=0.2)
-    assert not running("600.125")
+        machine.run(["sleep", LONG], timeout=0.2)
+    assert not running(LONG)
 
 
 def test_only_one_caller_has_the_turn_and_the_other_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from infra.errors import Failed
 from infra.faults.all_faults import FAULTS
 from infra.faults.fault import PUBLISHED, World
 from infra.target import external_cluster, external_environment, hooks
-from infra.tests.fakes import HANGS_AFTER, running
+from infra.tests.fakes import HANGS_AFTER, LONG, running
 
 PLACES = {"node": "db; rm -rf /", "port": "6379", "name": "redis1", "backend": "redis"}
 SAYS_WHY = "import sys; print('no such', flush=True); sys.exit('unit {name}')"
@@ -213,8 +213,8 @@ def test_a_hook_that_fails_is_quoted(command: tuple[str, ...], says: str) -> Non
 
 def test_a_hook_that_does_not_end_is_given_up() -> None:
     with pytest.raises(Failed, match="redis1: hook kill: no end after 0 s"):
-        hooks.Hooks({"kill": ("sh", "-c", "sleep 600.625; true")}).run("kill", PLACES, within=0.2)
-    assert not running("600.625"), "what it called is ended as well"
+        hooks.Hooks({"kill": ("sh", "-c", f"sleep {LONG}; true")}).run("kill", PLACES, within=0.2)
+    assert not running(LONG), "what it called is ended as well"
 
 
 def test_a_fault_lacks_the_hooks_that_do_or_undo_it() -> None:

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, CDPSession, Locator, Page
 
 from results.tests import samples
 from results.tests.browser.test_timeline import put
-from results.tests.browser.visit import box, settle, visit
+from results.tests.browser.visit import box, settle, timeline
 
 SIZES: Final = (100_000, 1_000_000)
 MOVES: Final = 30
@@ -37,14 +37,13 @@ def work(session: CDPSession) -> float:
 
 
 def measure(chromium: Browser, path: Path, root: Path) -> Measured:
-    with visit(chromium, path, root) as page:
+    with timeline(chromium, path, root) as (page, canvas):
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.reload(wait_until="commit")  # now everything is warm, and the work is counted
         before = work(session)
         page.wait_for_function("() => document.querySelector('.timeline canvas[data-ready=true]')")
         opening = work(session) - before
-        canvas = page.locator(".timeline canvas")
         canvas.scroll_into_view_if_needed()
         canvas.press("+")
         settle(page)
@@ -55,12 +54,15 @@ def measure(chromium: Browser, path: Path, root: Path) -> Measured:
 
 
 def move(page: Page, canvas: Locator) -> int:
-    """Move the view by key, there and back, and by pointer. Returns the most marks that were drawn after a key."""
+    """Move the view by key, there and back, and by pointer. Returns the most marks that were drawn after a key.
+
+    Each key is drawn once, however soon the next one comes: an animation has more drawings the longer it goes on.
+    """
     marks = []
-    for key in ("ArrowRight", "ArrowLeft"):
-        for _ in range(MOVES // 3):
-            canvas.press(key)
-            marks.append(int(canvas.get_attribute("data-drawn") or 0))
+    for key in ("ArrowRight",) * (MOVES // 3) + ("ArrowLeft",) * (MOVES // 3):
+        canvas.press(key)
+        settle(page)
+        marks.append(int(canvas.get_attribute("data-drawn") or 0))
     place = box(canvas)
     x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 3
     page.mouse.move(x, y)
