@@ -54,14 +54,11 @@ def measure(chromium: Browser, path: Path, root: Path) -> Measured:
 
 
 def move(page: Page, canvas: Locator) -> int:
-    """Move the view by key, there and back, and by pointer. Returns the most marks that were drawn after a key.
-
-    Each key is drawn once, however soon the next one comes: an animation has more drawings the longer it goes on.
-    """
+    """Move the view by key, there and back, and by pointer. Returns the most marks that were drawn after a key."""
     marks = []
     for key in ("ArrowRight",) * (MOVES // 3) + ("ArrowLeft",) * (MOVES // 3):
         canvas.press(key)
-        settle(page)
+        settle(page)  # until its animation has ended: how often that draws depends on when the next key comes
         marks.append(int(canvas.get_attribute("data-drawn") or 0))
     place = box(canvas)
     x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 3
