@@ -58,7 +58,7 @@ def move(page: Page, canvas: Locator) -> int:
     marks = []
     for key in ("ArrowRight",) * (MOVES // 3) + ("ArrowLeft",) * (MOVES // 3):
         canvas.press(key)
-        settle(page)  # until its animation has ended: how often that draws depends on when the next key comes
+        settle(page)  # each key is drawn once, however soon the next one comes
         marks.append(int(canvas.get_attribute("data-drawn") or 0))
     place = box(canvas)
     x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 3
