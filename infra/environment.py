@@ -37,7 +37,7 @@ from infra.network.links import Links
 from infra.network.topology import API_PORT, STORE, Reach
 from infra.network.toxiproxy_api import Api
 from infra.suggestions import command
-from infra.waiting import POLL, at_once, comes_true
+from infra.waiting import at_once, comes_true
 
 STORE_VERSION: Final = "17"  # the series of the store's server, whatever versions are under test
 
@@ -202,9 +202,13 @@ class Environment(ABC):
 
     def still_unclean(self, within: float) -> list[str]:
         """What `unclean` lists after at most so many seconds: elections and slow servers need a moment to be over."""
-        deadline = time.monotonic() + within
-        while (lines := self.unclean()) and time.monotonic() < deadline:
-            time.sleep(POLL)
+        lines: list[str] = []
+
+        def clean() -> bool:
+            lines[:] = self.unclean()
+            return not lines
+
+        comes_true(clean, within)
         return lines
 
     def _await_ready(self) -> None:

@@ -198,7 +198,7 @@ class Backend(ABC):
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The names of its members that join a running cluster. Then each new member is a learner first (`promote`)."""
+        """The names of its members that join a running cluster. If any, new members are learners first (`promote`)."""
         return self.members[sum(self._size[:2]) :]
 
     @property

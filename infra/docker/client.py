@@ -15,7 +15,7 @@ from docker.errors import APIError, DockerException, NotFound
 from infra.docker import engine
 from infra.errors import Failed, NotPossible
 from infra.suggestions import command
-from infra.waiting import comes_true
+from infra.waiting import POLL, Clock
 
 TIMEOUT = 60  # seconds for one request to the engine
 
@@ -44,12 +44,18 @@ def failing(what: str, gone: str = "") -> Iterator[None]:
 
 
 def execute(client: DockerClient, container: str, command: Sequence[str], user: str = "") -> tuple[int, str]:
-    """Run a command in a container. Returns its exit status and its output."""
+    """Run a command in a container. Returns its exit status and its output. Raises Failed, or an engine's error."""
     run = client.api.exec_create(container, command, user=user)["Id"]
     output: bytes = client.api.exec_start(run)
+
+    def ended() -> dict[str, Any] | None:
+        state: dict[str, Any] = client.api.exec_inspect(run)
+        return None if state["Running"] else state
+
     # The output may end before the engine knows that the process has: https://github.com/moby/moby/issues/19607
-    comes_true(lambda: not client.api.exec_inspect(run)["Running"], TIMEOUT)
-    return client.api.exec_inspect(run)["ExitCode"], output.decode(errors="replace")
+    if not (state := Clock().wait(TIMEOUT, ended, POLL)):
+        raise Failed(f"{container}: {' '.join(command)} ended its output, but runs on after {TIMEOUT} s")
+    return state["ExitCode"], output.decode(errors="replace")
 
 
 def own_container(client: DockerClient) -> dict[str, Any]:

@@ -95,7 +95,8 @@ class FillDisk(fault.OnNodes):
     def _fill(self, target: Target, node: Node, role: str) -> Hit:
         if (state := node.state()) != "running":
             raise Nobody(f"{node.name} is {state}, and does nothing with its disk")
-        disks, begun = target.own.disks, target.clock.now()
+        disks = target.own.disks
+        begun = target.clock.now()
         disks.fill(node.name, target.by)
         if not target.clock.wait(PROVEN_WITHIN, lambda: disks.room(node.name) == 0, LOOK_EVERY):
             raise Failed(f"the disk of {node.name} was filled, but has {disks.room(node.name)} bytes left")

@@ -25,15 +25,13 @@ class Anew(Exception):
 
 
 def wait_for_answers(patch: pytest.MonkeyPatch) -> None:
-    """All clients that this process opens from now on are `PATIENT`, and so is the fault behind `Lanes.terminate`."""
+    """All clients that this process opens from now on are `PATIENT`."""
     of_redis, of_etcd = (redis_single, Redlock, RedlockUnchecked), (etcd_requests, etcd_v3lock)
     for where in (*of_redis, *of_etcd, zookeeper_session, postgres_session):
         patch.setattr(where, "REQUEST", PATIENT)
     patch.setattr(etcd_requests, "LOG_IN", PATIENT)
     patch.setattr(postgres_session, "LOGIN", PATIENT)
     patch.setattr(redis_wait, "CONFIRM", PATIENT)
-    patch.setattr("infra.backends.postgres.LOGS_IN_WITHIN", int(PATIENT))
-    patch.setattr("infra.faults.servers.failover.PROVEN_WITHIN", PATIENT)
 
 
 def hasten(client: Any) -> None:
